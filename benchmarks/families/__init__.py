@@ -1,0 +1,1 @@
+"""The benchmark networks, one module per family, each written node by node as exporters emit it."""

@@ -1,0 +1,422 @@
+"""Guesses at operand types and parameters that an operator accepts.
+
+What it does: given what is settled of one application (some operand types, some parameters, the
+result type wanted), guesses the rest, so that random terms type-check often. A guess may be wrong:
+the operator's type rule has the last word. Operators without a rule of their own here are guessed
+from their samples.
+
+What it does not: draw elements or build terms (see `instances`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Any, TypeVar
+
+import numpy as np
+
+from graphopt.graph import Param
+from graphopt.ops.spec import OpSpec
+from tensorgen.scalar_ops import SCALAR_OP
+from tensorgen.types import (
+    DType,
+    Shape,
+    ShapeError,
+    TensorType,
+    boolean,
+    dtype_named,
+    float64,
+    int64,
+)
+
+_T = TypeVar("_T")
+
+SIZES = (1, 1, 2, 3, 3, 5)
+"""Sizes of axes, with their weights: mostly coprime, often 1."""
+
+_CAST_TYPES = ("float64", "float32", "int64", "int32", "int8", "uint8", "bool")
+
+
+class Misfit(Exception):
+    """What is settled already admits no guess."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A guess at all operand types and parameters of one application."""
+
+    types: tuple[TensorType, ...]
+    params: Mapping[str, Param]
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is settled of one application; None where nothing is. `dtype` is the preferred type."""
+
+    op: OpSpec
+    types: tuple[TensorType | None, ...]
+    params: Mapping[str, Param]
+    result: TensorType | None
+    dtype: DType
+
+    @property
+    def element(self) -> DType:
+        """The element type of some settled operand, or else of the result, or else preferred."""
+        for type in self.types:
+            if type is not None:
+                return type.dtype
+        return self.dtype if self.result is None else self.result.dtype
+
+
+@dataclass(frozen=True, slots=True)
+class Random:
+    """Random parts of tensors."""
+
+    rng: np.random.Generator
+
+    def choice(self, options: tuple[_T, ...]) -> _T:
+        return options[int(self.rng.integers(len(options)))]
+
+    def chance(self, probability: float) -> bool:
+        return bool(self.rng.random() < probability)
+
+    def below(self, limit: int) -> int:
+        return int(self.rng.integers(limit))
+
+    def shape(self, least: int = 0, most: int = 4) -> Shape:
+        rank = least + self.below(most - least + 1)
+        return tuple(self.choice(SIZES) for _ in range(rank))
+
+    def permutation(self, rank: int) -> Shape:
+        if self.chance(0.3):
+            return tuple(range(rank))
+        return tuple(int(axis) for axis in self.rng.permutation(rank))
+
+    def shrunk(self, shape: Shape) -> Shape:
+        """A shape that broadcasts to the given one."""
+        match self.below(5):
+            case 0 | 1:
+                return shape
+            case 2:
+                return ()
+            case 3:
+                return tuple(1 if self.chance(0.5) else size for size in shape)
+            case _:
+                kept = shape[self.below(len(shape) + 1) :]
+                return tuple(1 if self.chance(0.5) else size for size in kept)
+
+    def grown(self, shape: Shape) -> Shape:
+        """A shape that the given one broadcasts to."""
+        if self.chance(0.3):
+            return shape
+        sizes = tuple(self.choice(SIZES) if size == 1 else size for size in shape)
+        return self.shape(0, 1) + sizes
+
+    def factors(self, size: int) -> Shape:
+        """A shape of that many elements."""
+        rank = self.below(4) if size == 1 else 1 + self.below(4)
+        result = [1] * rank
+        remaining, factor = size, 2
+        while remaining > 1:
+            while remaining % factor:
+                factor += 1
+            result[self.below(rank)] *= factor
+            remaining //= factor
+        return tuple(result) if size else (0,) * rank
+
+    def subset(self, count: int) -> Shape:
+        return tuple(axis for axis in range(count) if self.chance(0.5))
+
+
+def propose(known: Known, random: Random) -> Proposal:
+    """A guess at the rest of an application. Raises Misfit if there is none."""
+    proposer = _PROPOSERS.get(known.op.name) or _PROPOSERS.get(known.op.family, _by_sample)
+    return proposer(known, random)
+
+
+def _by_sample(known: Known, random: Random) -> Proposal:
+    sample = random.choice(known.op.samples)
+    if len(sample.types) != len(known.types):
+        raise Misfit
+    types = tuple(
+        guess if type is None else type
+        for type, guess in zip(known.types, sample.types, strict=True)
+    )
+    params = sample.keywords
+    if "axis" in params and types[0].rank:
+        params["axis"] = random.below(types[0].rank)
+    return Proposal(types, params)
+
+
+def _elementwise(known: Known, random: Random) -> Proposal:
+    op = SCALAR_OP[known.op.name]
+    dtype = known.element
+    if op.predicate and all(type is None for type in known.types):
+        dtype = known.dtype
+    if dtype.kind not in op.kinds:
+        dtype = next(t for t in (float64, int64, boolean) if t.kind in op.kinds)
+    return _broadcasting(known, random, (dtype,) * len(known.types))
+
+
+def _where(known: Known, random: Random) -> Proposal:
+    branches = [type.dtype for type in known.types[1:] if type is not None]
+    dtype = known.dtype if known.result is None else known.result.dtype
+    dtype = branches[0] if branches else dtype
+    return _broadcasting(known, random, (boolean, dtype, dtype))
+
+
+def _broadcasting(known: Known, random: Random, dtypes: tuple[DType, ...]) -> Proposal:
+    shapes = [type.shape for type in known.types if type is not None]
+    if known.result is not None:
+        base = known.result.shape
+    elif shapes:
+        try:
+            together = tuple(int(size) for size in np.broadcast_shapes(*shapes))
+        except ValueError:
+            raise Misfit from None
+        base = random.grown(together) if random.chance(0.3) else together
+    else:
+        base = random.shape()
+    first = next((n for n, type in enumerate(known.types) if type is None), None)
+    types: list[TensorType] = []
+    for position, (type, dtype) in enumerate(zip(known.types, dtypes, strict=True)):
+        # Without a settled operand, one must have the whole shape that is wanted.
+        whole = position == first and not shapes and random.chance(0.8)
+        shape = base if whole else random.shrunk(base)
+        types.append(TensorType(dtype, shape) if type is None else type)
+    return Proposal(tuple(types), {})
+
+
+def _cast(known: Known, random: Random) -> Proposal:
+    [x] = known.types
+    wanted = known.result
+    to = random.choice(_CAST_TYPES) if wanted is None else wanted.dtype.name
+    if x is None:
+        source = dtype_named(random.choice(_CAST_TYPES))
+        x = TensorType(source, random.shape() if wanted is None else wanted.shape)
+    if random.chance(0.2):
+        to = x.dtype.name
+    return Proposal((x,), {"to": to})
+
+
+def _transpose(known: Known, random: Random) -> Proposal:
+    [x] = known.types
+    perm: Any = known.params.get("perm")
+    if x is not None:
+        return Proposal((x,), {"perm": random.permutation(x.rank)})
+    rank = random.below(5) if perm is None else len(perm)
+    if known.result is not None:
+        rank = known.result.rank
+    order = random.permutation(rank) if perm is None else perm
+    shape = random.shape(rank, rank)
+    if known.result is not None:
+        if len(order) != rank:
+            raise Misfit
+        shape = tuple(known.result.shape[order.index(axis)] for axis in range(rank))
+    return Proposal((TensorType(known.element, shape),), {"perm": order})
+
+
+def _reshape(known: Known, random: Random) -> Proposal:
+    [x] = known.types
+    shape: Any = known.params.get("shape")
+    if shape is None and known.result is not None:
+        shape = known.result.shape
+    if x is None:
+        given = random.shape() if shape is None else random.factors(prod(shape))
+        x = TensorType(known.element, given)
+    if shape is None:
+        shape = x.shape if random.chance(0.2) else random.factors(x.size)
+    return Proposal((x,), {"shape": shape})
+
+
+def _broadcast_to(known: Known, random: Random) -> Proposal:
+    [x] = known.types
+    shape: Any = known.params.get("shape")
+    if shape is None and known.result is not None:
+        shape = known.result.shape
+    if x is None:
+        x = TensorType(known.element, random.shape() if shape is None else random.shrunk(shape))
+    return Proposal((x,), {"shape": random.grown(x.shape) if shape is None else shape})
+
+
+def _concat(known: Known, random: Random) -> Proposal:
+    settled = next((type for type in known.types if type is not None), None)
+    base = TensorType(known.element, random.shape(1, 3)) if settled is None else settled
+    if base.rank == 0:
+        raise Misfit
+    axis: Any = known.params.get("axis", random.below(base.rank))
+    if axis >= base.rank:
+        raise Misfit
+
+    def other() -> TensorType:
+        sizes = (random.choice(SIZES) if n == axis else size for n, size in enumerate(base.shape))
+        return TensorType(base.dtype, tuple(sizes))
+
+    types = tuple(other() if type is None else type for type in known.types)
+    if len(types) == 1 and known.result is not None and known.types[0] is None:
+        types = (known.result,)
+    return Proposal(types, {"axis": axis})
+
+
+def _slice(known: Known, random: Random) -> Proposal:
+    [x] = known.types
+    if x is None:
+        grow = (0, 0, 2)
+        least = random.shape() if known.result is None else known.result.shape
+        x = TensorType(known.element, tuple(size + random.choice(grow) for size in least))
+    starts, steps, sizes = [], [], []
+    whole = random.chance(0.2)
+    for extent in x.shape:
+        step = random.choice((1, 1, 2, -1))
+        start = random.below(extent) if extent else 0
+        room = (extent - 1 - start) // step if step > 0 else start
+        size = 1 + random.below(room + 1) if extent else 0
+        untouched = whole or random.chance(0.3)
+        starts.append(0 if untouched else start)
+        steps.append(1 if untouched else step)
+        sizes.append(extent if untouched else size)
+    return Proposal((x,), {"starts": tuple(starts), "steps": tuple(steps), "sizes": tuple(sizes)})
+
+
+def _pad(known: Known, random: Random) -> Proposal:
+    x = known.types[0]
+    if x is None:
+        x = TensorType(known.element, random.shape(0, 4))
+    windows = random.chance(0.5)
+    none = random.chance(0.2)
+
+    def amounts() -> Shape:
+        return tuple(
+            0 if none or (windows and axis < 2) else random.choice((0, 1, 2))
+            for axis in range(x.rank)
+        )
+
+    mode = random.choice(("constant", "constant", "edge"))
+    fill = TensorType(x.dtype, ())
+    return Proposal((x, fill), {"before": amounts(), "after": amounts(), "mode": mode})
+
+
+def _matmul(known: Known, random: Random) -> Proposal:
+    x, y = known.types
+    wanted = known.result
+    m, n = random.choice(SIZES), random.choice(SIZES)
+    batch = random.shape(0, 2) if random.chance(0.5) else ()
+    k = random.choice((2, 3, 5))
+    if wanted is not None:
+        if wanted.rank < 2:
+            raise Misfit
+        *leading, m, n = wanted.shape
+        batch = tuple(leading)
+    if (x is not None and x.rank < 2) or (y is not None and y.rank < 2):
+        raise Misfit
+    if x is not None:
+        k = x.shape[-1]
+    elif y is not None:
+        k = y.shape[-2]
+    if wanted is None:
+        batch = batch if x is None else x.shape[:-2]
+        batch = batch if y is None else y.shape[:-2]
+    dtype = float64 if known.element == boolean else known.element
+    if x is None:
+        x = TensorType(dtype, (*batch, m, k))
+    if y is None:
+        y = TensorType(dtype, (*(random.shrunk(batch)), k, n))
+    return Proposal((x, y), {})
+
+
+def _windows(known: Known, random: Random, spatial: Shape, kernel: Shape) -> dict[str, Param]:
+    """Strides, pads and dilations for a kernel over axes of those sizes."""
+    rank = len(spatial)
+    padded = random.chance(0.5)
+    pads = tuple(random.choice((0, 1)) if padded else 0 for _ in range(2 * rank))
+    pads = known.params.get("pads", pads)  # type: ignore[assignment]
+    dilations = tuple(
+        2 if random.chance(0.3) and 2 * (size - 1) < extent else 1
+        for size, extent in zip(kernel, spatial, strict=True)
+    )
+    strides = tuple(random.choice((1, 1, 2)) for _ in range(rank))
+    return {"strides": strides, "pads": pads, "dilations": dilations}
+
+
+def _conv(known: Known, random: Random) -> Proposal:
+    x, w = known.types
+    settled = x if x is not None else w
+    rank = 1 + random.below(2) if settled is None else settled.rank - 2
+    if rank < 1:
+        raise Misfit
+    groups: Any = known.params.get("groups", random.choice((1, 1, 2, 3)))
+    if x is not None and w is not None:
+        if w.rank != x.rank or w.shape[1] == 0 or x.shape[1] % w.shape[1]:
+            raise Misfit
+        groups = x.shape[1] // w.shape[1]
+    elif x is not None and x.shape[1] % groups:
+        groups = 1
+    elif w is not None and w.shape[0] % groups:
+        groups = 1
+    kernel = tuple(random.choice((1, 2, 3)) for _ in range(rank)) if w is None else w.shape[2:]
+    dtype = float64 if known.element == boolean else known.element
+    if x is None:
+        channels = groups * (random.choice((1, 2, 3)) if w is None else w.shape[1])
+        spatial = tuple(random.choice((3, 4, 5)) for _ in range(rank))
+        x = TensorType(dtype, (random.choice((1, 2)), channels, *spatial))
+    if w is None:
+        kernel = tuple(
+            min(size, max(extent, 1)) for size, extent in zip(kernel, x.shape[2:], strict=True)
+        )
+        outputs = groups * random.choice((1, 2, 3))
+        w = TensorType(dtype, (outputs, x.shape[1] // groups, *kernel))
+    params = {**_windows(known, random, x.shape[2:], kernel), "groups": groups}
+    return Proposal((x, w), params)
+
+
+def _pooling(known: Known, random: Random) -> Proposal:
+    [x] = known.types
+    dtype = float64 if known.element == boolean else known.element
+    if x is None:
+        spatial = tuple(random.choice((3, 4, 5)) for _ in range(1 + random.below(2)))
+        x = TensorType(dtype, (random.choice((1, 2)), random.choice((1, 2, 3)), *spatial))
+    if x.rank < 3:
+        raise Misfit
+    kernel = tuple(1 + random.below(min(max(extent, 1), 3)) for extent in x.shape[2:])
+    return Proposal((x,), {"kernel": kernel, **_windows(known, random, x.shape[2:], kernel)})
+
+
+def _reduce(known: Known, random: Random) -> Proposal:
+    [x] = known.types
+    keepdims: Any = known.params.get("keepdims", random.chance(0.5))
+    axes: Any = known.params.get("axes")
+    if x is None:
+        dtype = float64 if known.element == boolean else known.element
+        least = 0 if axes is None else max(axes, default=0) + 1
+        x = TensorType(dtype, random.shape(least, max(least, 4)))
+    chosen = random.subset(x.rank) if axes is None else axes
+    return Proposal((x,), {"axes": chosen, "keepdims": keepdims})
+
+
+_PROPOSERS: Mapping[str, Callable[[Known, Random], Proposal]] = {
+    "elementwise": _elementwise,
+    "where": _where,
+    "cast": _cast,
+    "bitcast": _by_sample,
+    "transpose": _transpose,
+    "reshape": _reshape,
+    "broadcast_to": _broadcast_to,
+    "concat": _concat,
+    "slice": _slice,
+    "pad": _pad,
+    "matmul": _matmul,
+    "conv": _conv,
+    "max_pool": _pooling,
+    "sum_pool": _pooling,
+    "max_pool_index": _pooling,
+    "reduce_sum": _reduce,
+    "reduce_prod": _reduce,
+    "reduce_max": _reduce,
+    "reduce_min": _reduce,
+}  # fmt: skip
+"""Proposers by operator, or by family where a whole family is alike."""
+
+UNFIT = (Misfit, ShapeError)
+"""What a draw that leads nowhere raises."""

@@ -1,0 +1,96 @@
+"""Evaluation of a graph with each operator's numpy reference, and constant folding with it.
+
+The oracle that generated code is compared with, and what makes shape arithmetic disappear. It is
+neither fast nor careful with memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from graphopt.graph import Constant, Graph, Input, Node, Value, inputs_of
+from tensorgen.types import Array, ShapeError, type_of
+
+MAX_FOLDED_BYTES = 64 * 2**20
+"""A larger result is left to be computed when the model runs."""
+
+FREELY_FOLDED_BYTES = 2**20
+"""Up to this size a constant may be larger than what it is computed from."""
+
+
+def evaluate_graph(graph: Graph, inputs: Mapping[str, Array]) -> tuple[Array, ...]:
+    """The graph's outputs on arrays given by input name.
+
+    ShapeError if an input is missing or has another type than the graph declares.
+    """
+    arrays: dict[bytes, Array] = {}
+    for name, declared in zip(graph.input_names, graph.inputs, strict=True):
+        if name not in inputs:
+            raise ShapeError(f"evaluate: expected an array for input '{name}', got none")
+        array = inputs[name]
+        if type_of(array) != declared.type:
+            raise ShapeError(
+                f"evaluate: expected {declared.type} for input '{name}', got {type_of(array)}"
+            )
+        arrays[declared.digest] = array
+    for value in graph.values:
+        match value:
+            case Node():
+                operands = (arrays[operand.digest] for operand in value.inputs)
+                arrays[value.digest] = value.op.reference(*operands, **value.keywords)
+            case Constant():
+                arrays[value.digest] = value.array
+            case Input():
+                pass
+    return tuple(arrays[output.digest] for output in graph.outputs)
+
+
+class ConstantFolder:
+    """Replaces operators on constants by their result, bottom up, remembering what it has seen.
+
+    Calling it gives an equal value; the same object if there was nothing to fold. A result is kept
+    as a node if it exceeds `MAX_FOLDED_BYTES`, or if it is larger than its operands and exceeds
+    `FREELY_FOLDED_BYTES`, so that folding never bloats a model. ShapeError if constants turn out to
+    be outside an operator's domain (an index out of bounds).
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, Value] = {}
+
+    def __call__(self, value: Value) -> Value:
+        stack = [(value, False)]
+        while stack:
+            term, expanded = stack.pop()
+            if term.digest in self._known:
+                continue
+            if not expanded:
+                stack.append((term, True))
+                stack.extend((operand, False) for operand in inputs_of(term))
+                continue
+            folded = self._folded(term)
+            self._known[term.digest] = folded
+            self._known.setdefault(folded.digest, folded)
+        return self._known[value.digest]
+
+    def _folded(self, value: Value) -> Value:
+        if not isinstance(value, Node):
+            return value
+        operands = tuple(self._known[operand.digest] for operand in value.inputs)
+        arrays = [operand.array for operand in operands if isinstance(operand, Constant)]
+        if len(arrays) == len(operands) and _worth_folding(value, operands):
+            try:
+                return Constant(value.op.reference(*arrays, **value.keywords))
+            except (IndexError, ValueError, OverflowError) as error:
+                text = str(error).splitlines()[0] if str(error) else type(error).__name__
+                raise ShapeError(
+                    f"{value.op.name}: expected constants within its domain, got {text}"
+                ) from None
+        if all(a is b for a, b in zip(operands, value.inputs, strict=True)):
+            return value
+        return value.op(*operands, **value.keywords)
+
+
+def _worth_folding(node: Node, operands: tuple[Value, ...]) -> bool:
+    size = node.type.bytes
+    given = sum(operand.type.bytes for operand in operands)
+    return size <= MAX_FOLDED_BYTES and (size <= FREELY_FOLDED_BYTES or size <= given)

@@ -1,0 +1,343 @@
+"""The closed vocabulary of rules: functions that compute parameters, and conditions.
+
+What it does: gives each function and condition its name, the roles of its arguments and its
+meaning. Both see static information only: parameters, types, and the elements of constants. A
+function without a value raises Undefined and a condition without an answer is false, so the rule
+does not apply: unknown is never yes.
+
+Conditions are of two kinds. *Truth* conditions belong to what a rule claims: where they fail its
+two sides may differ. *Profit* conditions only say when to use it: a proof may ignore them.
+
+What it does not: read rules (`pattern_reader`), bind names (`matching`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from graphopt.graph import Constant, Value, inputs_of
+from graphopt.pattern import Role
+from tensorgen.types import DType, Shape, ShapeError, dtype_named
+
+
+class Undefined(ValueError):
+    """A function of a rule has no value for these arguments; the rule does not apply."""
+
+
+Uses = Callable[[Value], int]
+"""How many operands and outputs of the graph read a value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A named function or condition.
+
+    `roles` are those of its arguments; with `repeats` the last role may occur any number of times
+    more. `profit` marks conditions that a rule's truth does not depend on, and `takes_uses` those
+    whose first argument is the `Uses` of the graph.
+    """
+
+    name: str
+    roles: tuple[Role, ...]
+    apply: Callable[..., Any]
+    doc: str
+    repeats: bool = False
+    profit: bool = False
+    takes_uses: bool = False
+
+    def admits(self, count: int) -> bool:
+        """Whether it takes that many arguments."""
+        return count == len(self.roles) or (self.repeats and count > len(self.roles))
+
+    def roles_for(self, count: int) -> tuple[Role, ...]:
+        """The role of each of `count` arguments."""
+        return self.roles + (self.roles[-1],) * (count - len(self.roles))
+
+
+_T, _TS, _P = Role.TENSOR, Role.TENSORS, Role.PARAMETER
+
+
+# Functions
+
+
+def _reordered(s: Shape, p: Shape) -> Shape:
+    if len(s) != len(p):
+        raise Undefined("a permutation of another rank")
+    return tuple(s[axis] for axis in p)
+
+
+def _inverse(p: Shape) -> Shape:
+    return tuple(sorted(range(len(p)), key=lambda axis: p[axis]))
+
+
+def _aligned_shape(c: Value, x: Value) -> Shape:
+    missing = x.type.rank - c.type.rank
+    if missing < 0:
+        raise Undefined("an operand of lower rank than what broadcasts to it")
+    return (1,) * missing + c.type.shape
+
+
+def _size_on_axis(c: Value, axis: int, w: Value) -> Shape:
+    """The shape of w's rank that is 1 but on `axis`, where it has all elements of c."""
+    position = _counted(axis, w)
+    return tuple(c.type.size if n == position else 1 for n in range(w.type.rank))
+
+
+def _counted(axis: int, x: Value) -> int:
+    """An axis of x counted from the front; negative ones are given from the end."""
+    position = axis + x.type.rank if axis < 0 else axis
+    if not 0 <= position < x.type.rank:
+        raise Undefined("no such axis")
+    return position
+
+
+def _reduced_shape(x: Value, axes: Shape, keepdims: bool) -> Shape:
+    kept = ((1 if n in axes else size) for n, size in enumerate(x.type.shape))
+    return tuple(size for n, size in enumerate(kept) if keepdims or n not in axes)
+
+
+def _union(a: Shape, b: Shape) -> Shape:
+    return tuple(sorted({*a, *b}))
+
+
+def _images(axes: Shape, p: Shape) -> Shape:
+    return tuple(sorted(p[axis] for axis in axes))
+
+
+def _without(p: Shape, axes: Shape) -> Shape:
+    """The order of the axes that remain when `axes` of a permuted tensor go."""
+    kept = [p[axis] for axis in range(len(p)) if axis not in axes]
+    return tuple(sorted(kept).index(axis) for axis in kept)
+
+
+def _extent(tensors: tuple[Value, ...], axis: int) -> int:
+    return sum(tensor.type.shape[axis] for tensor in tensors)
+
+
+def _shifted(starts: Shape, axis: int, tensors: tuple[Value, ...]) -> Shape:
+    offset = _extent(tensors, axis)
+    return tuple(start - offset if n == axis else start for n, start in enumerate(starts))
+
+
+def _plus(s: Shape, t: Shape) -> Shape:
+    if len(s) != len(t):
+        raise Undefined("tuples of different lengths")
+    return tuple(a + b for a, b in zip(s, t, strict=True))
+
+
+def _times(s: Shape, t: Shape) -> Shape:
+    if len(s) != len(t):
+        raise Undefined("tuples of different lengths")
+    return tuple(a * b for a, b in zip(s, t, strict=True))
+
+
+def _pads_before(pads: Shape) -> Shape:
+    return (0, 0, *pads[: len(pads) // 2])
+
+
+def _pads_after(pads: Shape) -> Shape:
+    return (0, 0, *pads[len(pads) // 2 :])
+
+
+def _joined_pads(before: Shape, after: Shape, pads: Shape) -> Shape:
+    return _plus(before[2:] + after[2:], pads)
+
+
+FUNCTIONS: Mapping[str, Function] = {
+    function.name: function
+    for function in (
+        Function("shape_of", (_T,), lambda x: x.type.shape,
+                 "the sizes of x"),
+        Function("reordered", (_P, _P), _reordered,
+                 "the elements of s in the order p; of a permutation: first s, then p"),
+        Function("inverse", (_P,), _inverse,
+                 "the permutation that undoes p"),
+        Function("image", (_P, _P), lambda axis, p: p[axis],
+                 "the axis of the operand that axis a of its transpose by p is"),
+        Function("images", (_P, _P), _images,
+                 "the axes of the operand that axes of its transpose by p are"),
+        Function("without", (_P, _P), _without,
+                 "what is left of the permutation p when some axes of its result go"),
+        Function("aligned_shape", (_T, _T), _aligned_shape,
+                 "the sizes of c, filled up with leading ones to the rank of x"),
+        Function("on_axis", (_T, _P, _T), _size_on_axis,
+                 "sizes 1 with the rank of w, and all elements of c on one axis"),
+        Function("reduced_shape", (_T, _P, _P), _reduced_shape,
+                 "the sizes of x with some axes reduced, to 1 or away"),
+        Function("union", (_P, _P), _union,
+                 "the axes in either of two tuples"),
+        Function("shifted", (_P, _P, _TS), _shifted,
+                 "starts minus the extent of the tensors on an axis"),
+        Function("plus", (_P, _P), _plus,
+                 "the elementwise sum of two tuples"),
+        Function("times", (_P, _P), _times,
+                 "the elementwise product of two tuples"),
+        Function("zeros_like", (_P,), lambda s: (0,) * len(s),
+                 "as many zeros as s has elements"),
+        Function("pads_before", (_P,), _pads_before,
+                 "what pads of windows add before each axis of (n, c, spatial…)"),
+        Function("pads_after", (_P,), _pads_after,
+                 "what pads of windows add after each axis of (n, c, spatial…)"),
+        Function("joined_pads", (_P, _P, _P), _joined_pads,
+                 "pads of windows together with those of a pad before them"),
+    )
+}  # fmt: skip
+
+
+# Conditions
+
+
+_CONSTANT_SEARCH = 64
+"""How many values `constant` looks at before it gives up and says no."""
+
+
+def is_constant(value: Value) -> bool:
+    """Whether a value is known at compile time: computed from constants by a few operators."""
+    pending, seen = [value], 0
+    while pending:
+        current = pending.pop()
+        operands = inputs_of(current)
+        seen += 1
+        if seen > _CONSTANT_SEARCH or not (operands or isinstance(current, Constant)):
+            return False
+        pending.extend(operands)
+    return True
+
+
+def _is_identity(p: Shape) -> bool:
+    return p == tuple(range(len(p)))
+
+
+def _lies_on_axis(c: Value, axis: int, x: Value) -> bool:
+    """Whether c broadcasts to x and varies along that axis alone."""
+    position = _counted(axis, x)
+    shift = x.type.rank - c.type.rank
+    return shift >= 0 and all(
+        size == 1 or (shift + n == position and size == x.type.shape[axis])
+        for n, size in enumerate(c.type.shape)
+    )
+
+
+def _are_nested(c: Value, d: Value) -> bool:
+    try:
+        together = np.broadcast_shapes(c.type.shape, d.type.shape)
+    except ValueError:
+        return False
+    return together in (c.type.shape, d.type.shape)
+
+
+def _has_exact_reciprocal(c: Value) -> bool:
+    """Whether every element is a power of two whose reciprocal the type holds."""
+    if not isinstance(c, Constant) or not c.type.dtype.is_float:
+        return False
+    wide = c.array.astype(np.float64)
+    mantissas, exponents = np.frexp(wide)
+    # All float types hold 2**±14 as normal numbers.
+    return bool(np.all((np.abs(mantissas) == 0.5) & (np.abs(exponents - 1) <= 14)))
+
+
+def _are_units(x: Value, axes: Shape) -> bool:
+    return all(x.type.shape[axis] == 1 for axis in axes)
+
+
+def _moves_only_units(x: Value, p: Shape) -> bool:
+    kept = [axis for axis in p if x.type.shape[axis] != 1]
+    return kept == sorted(kept)
+
+
+_MANTISSA_BITS = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8}
+_EXPONENT_BITS = {"float64": 11, "float32": 8, "float16": 5, "bfloat16": 8}
+
+
+def _holds_exactly(source: DType, target: DType) -> bool:
+    """Whether every value of one type is a value of another."""
+    if source == target or source.name == "bool":
+        return True
+    if target.name == "bool":
+        return False
+    if source.is_float:
+        return (
+            target.is_float
+            and _MANTISSA_BITS[source.name] <= _MANTISSA_BITS[target.name]
+            and _EXPONENT_BITS[source.name] <= _EXPONENT_BITS[target.name]
+        )
+    limits = np.iinfo(source.numpy)
+    if target.is_float:
+        fits = limits.bits - (limits.min < 0) <= _MANTISSA_BITS[target.name]
+        return fits
+    wider = np.iinfo(target.numpy)
+    return bool(wider.min <= limits.min and limits.max <= wider.max)
+
+
+def _is_lossless(x: Value, to: str) -> bool:
+    try:
+        return _holds_exactly(x.type.dtype, dtype_named(to))
+    except KeyError:
+        return False
+
+
+def _pads_windows(before: Shape, after: Shape) -> bool:
+    return min(before + after, default=0) >= 0 and not any(before[:2] + after[:2])
+
+
+def _is_inside(
+    starts: Shape, steps: Shape, sizes: Shape, axis: int, ahead: tuple[Value, ...], y: Value
+) -> bool:
+    """Whether a slice of concat(*ahead, y, …) along that axis reads y alone."""
+    if sizes[axis] == 0:
+        return False
+    first = starts[axis] - _extent(ahead, axis)
+    last = first + (sizes[axis] - 1) * steps[axis]
+    return 0 <= min(first, last) and max(first, last) < y.type.shape[axis]
+
+
+CONDITIONS: Mapping[str, Function] = {
+    condition.name: condition
+    for condition in (
+        # truth
+        Function("identity", (_P,), _is_identity,
+                 "the permutation changes nothing"),
+        Function("along", (_T, _P, _T), _lies_on_axis,
+                 "c broadcasts to x and varies along one axis alone"),
+        Function("one_element", (_T,), lambda c: c.type.size == 1,
+                 "the tensor has one element"),
+        Function("floating", (_T,), lambda x: x.type.dtype.is_float,
+                 "the elements are floating-point numbers"),
+        Function("exact_reciprocal", (_T,), _has_exact_reciprocal,
+                 "a constant of powers of two, whose reciprocals are exact"),
+        Function("units", (_T, _P), _are_units,
+                 "x has size 1 on all these axes"),
+        Function("moves_only_units", (_T, _P), _moves_only_units,
+                 "permuting x keeps the order of its elements"),
+        Function("lossless", (_T, _P), _is_lossless,
+                 "every value of x's type is a value of that type"),
+        Function("zeros", (_P,), lambda s: not any(s),
+                 "all elements of a tuple are 0"),
+        Function("ones", (_P,), lambda s: all(item == 1 for item in s),
+                 "all elements of a tuple are 1"),
+        Function("pads_windows", (_P, _P), _pads_windows,
+                 "padding adds to spatial axes of (n, c, spatial…) only, and takes nothing away"),
+        Function("inside", (_P, _P, _P, _P, _TS, _T), _is_inside,
+                 "a slice along an axis of concat(*xs, y, …) reads y alone"),
+        # profit
+        Function("constant", (_T,), lambda *values: all(map(is_constant, values)),
+                 "known at compile time", repeats=True, profit=True),
+        Function("varying", (_T,), lambda *values: not any(map(is_constant, values)),
+                 "not known at compile time", repeats=True, profit=True),
+        Function("nested", (_T, _T), _are_nested,
+                 "one shape broadcasts to the other, so combining them grows neither",
+                 profit=True),
+        Function("nonzero", (_P,), lambda s: any(s),
+                 "some element of a tuple is not 0", profit=True),
+        Function("single_use", (_T,), lambda uses, x: uses(x) <= 1,
+                 "nothing else reads x", profit=True, takes_uses=True),
+    )
+}  # fmt: skip
+
+
+UNDEFINED = (Undefined, ShapeError)
+"""What building the target of a rule may raise where the rule has no meaning."""

@@ -1,0 +1,1 @@
+"""The front door: public interface, command line and reports. No algorithm lives here."""

@@ -1,0 +1,151 @@
+"""One case of a comparison: an ONNX file with static shapes and the inputs to give it.
+
+What it does: fixes the input shapes of a model, draws inputs from a seed, and writes the file that
+every engine will read, so that all of them see the same model.
+What it does not: run anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from tensorgen.types import Array, Shape
+
+
+class CaseError(ValueError):
+    """A model and its shapes do not make a case. One line: place, expected, got, what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A model to run. `model` is an ONNX file whose input shapes are static.
+
+    `inputs` holds one array per graph input and `outputs` the names of the graph outputs, both in
+    the graph's order. `flops` is the work of one run, where it is known.
+    """
+
+    name: str
+    group: str
+    model: Path
+    inputs: tuple[tuple[str, Array], ...]
+    outputs: tuple[str, ...]
+    flops: int | None = None
+
+    @property
+    def shapes(self) -> dict[str, Shape]:
+        return {name: array.shape for name, array in self.inputs}
+
+
+def graph_inputs(model: onnx.ModelProto) -> tuple[onnx.ValueInfoProto, ...]:
+    """The inputs a caller must give: those without an initializer."""
+    constants = {tensor.name for tensor in model.graph.initializer}
+    return tuple(value for value in model.graph.input if value.name not in constants)
+
+
+def _has_shape(value: onnx.ValueInfoProto) -> bool:
+    return bool(value.type.tensor_type.HasField("shape"))
+
+
+def static_shape(value: onnx.ValueInfoProto, shapes: Mapping[str, Shape]) -> Shape:
+    """The shape of one input: the one in `shapes`, else the one that the model declares.
+
+    Raises CaseError if neither is static, or if they contradict each other.
+    """
+    place = f"input {value.name!r}"
+    declared = tuple(
+        size.dim_value if size.HasField("dim_value") and size.dim_value >= 0 else None
+        for size in value.type.tensor_type.shape.dim
+    )
+    given = shapes.get(value.name)
+    if given is None:
+        static = tuple(size for size in declared if size is not None)
+        if not _has_shape(value) or len(static) < len(declared):
+            raise CaseError(f"{place}: expected a static shape, got {declared}; give its shape")
+        return static
+    fits = not _has_shape(value) or (
+        len(given) == len(declared)
+        and all(size in (None, wanted) for size, wanted in zip(declared, given, strict=True))
+    )
+    if not fits:
+        raise CaseError(f"{place}: expected a shape that fits {declared}, got {given}")
+    return given
+
+
+def with_static_shapes(model: onnx.ModelProto, shapes: Mapping[str, Shape]) -> onnx.ModelProto:
+    """A copy of `model` whose inputs have static shapes; sizes that followed from them are open.
+
+    Raises CaseError for a shape of an input that does not exist, and as `static_shape` does.
+    """
+    inputs = graph_inputs(model)
+    unknown = sorted(set(shapes) - {value.name for value in inputs})
+    if unknown:
+        names = ", ".join(repr(value.name) for value in inputs)
+        raise CaseError(f"shapes: expected names among {names}, got {unknown[0]!r}")
+    fixed = onnx.ModelProto()
+    fixed.CopyFrom(model)
+    for value in graph_inputs(fixed):
+        shape = static_shape(value, shapes)
+        element = value.type.tensor_type.elem_type
+        value.type.CopyFrom(helper.make_tensor_type_proto(element, list(shape)))
+    # A symbol that was an input's size names nothing any more.
+    del fixed.graph.value_info[:]
+    for value in fixed.graph.output:
+        for size in value.type.tensor_type.shape.dim if _has_shape(value) else ():
+            if not (size.HasField("dim_value") and size.dim_value >= 0):
+                size.Clear()
+    return fixed
+
+
+def sample_inputs(
+    model: onnx.ModelProto, *, seed: int = 0, integers_below: int = 2
+) -> tuple[tuple[str, Array], ...]:
+    """Random inputs for a model with static shapes.
+
+    Floats are standard normal, integers uniform in [0, integers_below), booleans fair coins.
+    Raises CaseError for any other element type.
+    """
+    rng = np.random.default_rng(seed)
+    return tuple((value.name, _sample(value, rng, integers_below)) for value in graph_inputs(model))
+
+
+def _sample(value: onnx.ValueInfoProto, rng: np.random.Generator, below: int) -> Array:
+    shape = static_shape(value, {})
+    element = value.type.tensor_type.elem_type
+    dtype = helper.tensor_dtype_to_np_dtype(element)
+    match dtype.kind:
+        case "f":
+            return rng.standard_normal(shape).astype(dtype)
+        case "i" | "u":
+            return rng.integers(0, below, shape).astype(dtype)
+        case "b":
+            return rng.integers(0, 2, shape).astype(dtype)
+        case _:
+            raise CaseError(
+                f"input {value.name!r}: expected floats, integers or booleans, got {dtype}"
+            )
+
+
+def write_case(
+    path: Path,
+    model: onnx.ModelProto,
+    *,
+    name: str,
+    group: str,
+    shapes: Mapping[str, Shape] | None = None,
+    inputs: tuple[tuple[str, Array], ...] | None = None,
+    integers_below: int = 2,
+    flops: int | None = None,
+) -> Case:
+    """Write `model` with static shapes to `path`; inputs are drawn where none are given."""
+    fixed = with_static_shapes(model, {} if shapes is None else shapes)
+    if inputs is None:
+        inputs = sample_inputs(fixed, integers_below=integers_below)
+    onnx.save_model(fixed, path)
+    outputs = tuple(value.name for value in fixed.graph.output)
+    return Case(name, group, path, inputs, outputs, flops)

@@ -1,0 +1,132 @@
+"""The engines of a comparison, each behind the same two calls: run once, and give the outputs.
+
+What it does: opens one model in Tasor, ONNX Runtime or OpenVINO with the same number of threads
+and float32 arithmetic, inputs and outputs bound to memory beforehand where the engine allows it.
+What it does not: time anything. The engines are imported when they are opened, not before.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import importlib.util
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from tasor.peer_cases import Case
+from tensorgen.types import Array
+
+Outputs = tuple[Array, ...]
+
+
+class MissingPackage(RuntimeError):
+    """A peer is not installed. The message names the package and how to get it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A model ready to run: `run` is one inference, `outputs` what the last one computed."""
+
+    run: Callable[[], object]
+    outputs: Callable[[], Outputs]
+
+
+def _open_tasor(case: Case, threads: int, options: Mapping[str, object]) -> Opened:
+    model = importlib.import_module("tasor").compile(
+        str(case.model), shapes=case.shapes, threads=threads, **options
+    )
+    inputs = dict(case.inputs)
+
+    def outputs() -> Outputs:
+        computed = model.run(inputs)
+        return tuple(np.asarray(computed[name]) for name in case.outputs)
+
+    return Opened(lambda: model.run(inputs), outputs)
+
+
+def _open_onnxruntime(case: Case, threads: int, options: Mapping[str, object]) -> Opened:
+    assert not options
+    runtime = importlib.import_module("onnxruntime")
+    settings = runtime.SessionOptions()
+    settings.intra_op_num_threads = threads
+    settings.inter_op_num_threads = 1
+    settings.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_ENABLE_ALL
+    settings.log_severity_level = 3
+    session = runtime.InferenceSession(
+        str(case.model), settings, providers=["CPUExecutionProvider"]
+    )
+    inputs = dict(case.inputs)
+    binding = session.io_binding()
+    for name, array in case.inputs:
+        binding.bind_cpu_input(name, array)
+    # Buffers of the right sizes spare each run the allocation of its outputs.
+    for name, array in zip(case.outputs, session.run(list(case.outputs), inputs), strict=True):
+        binding.bind_ortvalue_output(name, runtime.OrtValue.ortvalue_from_numpy(array))
+    return Opened(
+        lambda: session.run_with_iobinding(binding),
+        lambda: tuple(binding.copy_outputs_to_cpu()),
+    )
+
+
+def _open_openvino(case: Case, threads: int, options: Mapping[str, object]) -> Opened:
+    assert not options
+    openvino = importlib.import_module("openvino")
+    settings = {
+        "INFERENCE_NUM_THREADS": threads,
+        "NUM_STREAMS": 1,
+        "PERFORMANCE_HINT": "LATENCY",
+        "INFERENCE_PRECISION_HINT": "f32",
+    }
+    compiled = openvino.Core().compile_model(str(case.model), "CPU", settings)
+    request = compiled.create_infer_request()
+    inputs = dict(case.inputs)
+    for port in compiled.inputs:
+        name = next(name for name in sorted(port.get_names()) if name in inputs)
+        request.set_tensor(port, openvino.Tensor(inputs[name], shared_memory=True))
+
+    def outputs() -> Outputs:
+        request.infer(share_outputs=True)
+        return tuple(
+            np.array(request.get_output_tensor(position).data)
+            for position in range(len(case.outputs))
+        )
+
+    return Opened(lambda: request.infer(share_outputs=True), outputs)
+
+
+_OPENERS: Mapping[str, Callable[[Case, int, Mapping[str, object]], Opened]] = {
+    "tasor": _open_tasor,
+    "onnxruntime": _open_onnxruntime,
+    "openvino": _open_openvino,
+}
+
+ENGINES: tuple[str, ...] = tuple(_OPENERS)
+"""Tasor, then its peers, by the names of their packages."""
+
+PEERS: tuple[str, ...] = tuple(name for name in ENGINES if name != "tasor")
+
+
+def open_model(engine: str, case: Case, threads: int, options: Mapping[str, object]) -> Opened:
+    """`case` in the engine of that name; `options` go to `tasor.compile` (peers take none)."""
+    return _OPENERS[engine](case, threads, options)
+
+
+def require_engines(engines: tuple[str, ...]) -> None:
+    """Raise ValueError for an unknown engine, MissingPackage for one that is not installed."""
+    for engine in engines:
+        if engine not in _OPENERS:
+            raise ValueError(f"engine: expected one of {', '.join(ENGINES)}, got {engine!r}")
+        if importlib.util.find_spec(engine) is None:
+            raise MissingPackage(
+                f"engine {engine!r}: expected its package, got none; pip install {engine}"
+            )
+
+
+def engine_version(engine: str) -> str:
+    """The installed version, or `unpackaged` for one that runs from its source tree."""
+    try:
+        return importlib.metadata.version(engine)
+    except importlib.metadata.PackageNotFoundError:
+        return "unpackaged"

@@ -1,0 +1,174 @@
+"""Says what a comparison found: geometric means, a table for the terminal, a JSON document.
+
+What it does not: measure.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Mapping, Sequence
+from math import exp, fsum, log
+from pathlib import Path
+from typing import assert_never
+
+from rich.markup import escape
+from rich.table import Table
+
+from tasor.peer_engines import engine_version
+from tasor.peers import Failure, Row, Timing
+
+Json = Mapping[str, object]
+
+AGREEMENT = 1e-3
+"""Outputs further apart than this share of their range are shown as wrong."""
+
+_NOISY = 0.1
+"""Turns further apart than this share of their median are shown as unsteady."""
+
+
+def geometric_mean(values: Sequence[float]) -> float:
+    """The geometric mean of positive numbers; ValueError if there are none or one is not."""
+    if not values or any(value <= 0 for value in values):
+        raise ValueError(f"geometric mean: expected positive numbers, got {list(values)}")
+    return exp(fsum(map(log, values)) / len(values))
+
+
+def group_means(rows: Sequence[Row]) -> dict[tuple[str, int], float]:
+    """Geometric mean of the ratios per group and number of threads, and over `all` groups.
+
+    Rows without a ratio are left out.
+    """
+    ratios: dict[tuple[str, int], list[float]] = {}
+    for row in rows:
+        if row.ratio is not None:
+            for group in (row.group, "all"):
+                ratios.setdefault((group, row.threads), []).append(row.ratio)
+    ordered = sorted(ratios, key=lambda key: (key[0] == "all", *key))
+    return {key: geometric_mean(ratios[key]) for key in ordered}
+
+
+def _figure(result: Timing | Failure) -> str:
+    match result:
+        case Failure():
+            return "[red]failed[/red]"
+        case Timing():
+            unsteady = result.slowest - result.fastest > _NOISY * result.milliseconds
+            mark = " ~" if unsteady or not result.quiet else ""
+            wrong = result.deviation is not None and not result.deviation <= AGREEMENT
+            figure = f"{result.milliseconds:.4g}{mark}"
+            return f"[red]{figure} off by {result.deviation:.1g}[/red]" if wrong else figure
+        case _:
+            assert_never(result)
+
+
+def table(rows: Sequence[Row], engines: Sequence[str]) -> Table:
+    """Median times in milliseconds; `~` marks a figure whose turns disagreed."""
+    drawn = Table(title="median time of one run in ms; ratio = best peer / tasor")
+    drawn.add_column("case")
+    drawn.add_column("threads", justify="right")
+    for engine in (*engines, "ratio"):
+        drawn.add_column(engine, justify="right")
+    for row in rows:
+        ratio = "" if row.ratio is None else f"{row.ratio:.2f}"
+        figures = [_figure(result) for result in row.results]
+        drawn.add_row(escape(row.case), str(row.threads), *figures, ratio)
+    return drawn
+
+
+def failure_lines(rows: Sequence[Row]) -> tuple[str, ...]:
+    """One line for each engine that failed on a case: which, where and why."""
+    return tuple(
+        f"{result.engine} failed on {row.case!r} with {row.threads} threads: {result.message}"
+        for row in rows
+        for result in row.results
+        if isinstance(result, Failure)
+    )
+
+
+def summary(rows: Sequence[Row]) -> Table:
+    """Geometric mean of the ratios per group."""
+    drawn = Table(title="geometric mean of the ratios")
+    drawn.add_column("group")
+    drawn.add_column("threads", justify="right")
+    drawn.add_column("ratio", justify="right")
+    for (group, threads), mean in group_means(rows).items():
+        drawn.add_row(escape(group), str(threads), f"{mean:.3f}")
+    return drawn
+
+
+def machine() -> Json:
+    """What the figures depend on: processor, CPUs this process may use, load, system."""
+    cpus = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
+    return {
+        "processor": _processor(),
+        "architecture": platform.machine(),
+        "cpus": os.cpu_count() if cpus is None else len(cpus),
+        "load_average": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
+        "system": platform.platform(),
+        "python": platform.python_version(),
+    }
+
+
+def _processor() -> str:
+    listing = Path("/proc/cpuinfo")
+    if listing.exists():
+        for line in listing.read_text(encoding="utf-8", errors="replace").splitlines():
+            key, _, value = line.partition(":")
+            if key.strip() == "model name":
+                return value.strip()
+    return platform.processor()
+
+
+def _row_document(row: Row) -> Json:
+    return {
+        "case": row.case,
+        "group": row.group,
+        "threads": row.threads,
+        "flops": row.flops,
+        "ratio": row.ratio,
+        "engines": {result.engine: _result_document(result) for result in row.results},
+    }
+
+
+def _result_document(result: Timing | Failure) -> Json:
+    match result:
+        case Failure(_, message):
+            return {"failure": message}
+        case Timing():
+            return {
+                "median_ms": result.milliseconds,
+                "fastest_turn_ms": result.fastest,
+                "slowest_turn_ms": result.slowest,
+                "calls": result.calls,
+                "load_seconds": result.load_seconds,
+                # JSON knows no infinity.
+                "deviation": str(result.deviation)
+                if result.deviation == float("inf")
+                else result.deviation,
+                "quiet": result.quiet,
+            }
+        case _:
+            assert_never(result)
+
+
+def document(rows: Sequence[Row], engines: Sequence[str], settings: Json) -> Json:
+    """Everything that was found, as JSON values; `settings` says how it was measured."""
+    return {
+        "machine": machine(),
+        "versions": {engine: engine_version(engine) for engine in engines},
+        "settings": settings,
+        "rows": [_row_document(row) for row in rows],
+        "geometric_means": [
+            {"group": group, "threads": threads, "ratio": mean}
+            for (group, threads), mean in group_means(rows).items()
+        ],
+    }
+
+
+def write_document(path: Path, content: Json) -> None:
+    """Write JSON beside `path`, then rename it into place."""
+    partial = path.with_name(path.name + ".partial")
+    partial.write_text(json.dumps(content, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    partial.replace(path)

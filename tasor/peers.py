@@ -1,0 +1,317 @@
+"""Fair comparison of Tasor with its peers on one machine.
+
+What it does: gives each engine a process of its own, pinned to the same CPUs with the same number
+of threads, and lets them run in turn, A B C A B C, one at a time: a turn starts only when the
+engine before it sleeps. Reports the median over the turns of the median call of each turn, so that
+a disturbance of the machine hits all engines alike and none of the figures much.
+What it does not: choose models, or print; see `peer_report`.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from statistics import median
+from types import TracebackType
+from typing import Self, assert_never
+
+import numpy as np
+
+from tasor.peer_cases import Case
+from tasor.peer_engines import PEERS, Outputs, require_engines
+from tasor.peer_worker import Failed, Load, Loaded, Reply, Request, Timed, Turn, serve
+from tensorgen.types import Array
+
+SHORTEST_TURN = 0.1
+"""Seconds: long against the time that an engine's threads spin before they sleep."""
+
+_SETTLE_STEP = 0.01
+_SETTLE_LIMIT = 2.0
+_ASLEEP = 0.05
+"""A process that uses less than this share of one CPU is asleep."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """What one engine did with one case.
+
+    Times are in milliseconds: the median over the turns, the fastest and the slowest turn.
+    `deviation` is the largest difference from the reference's outputs relative to their range;
+    None for the reference itself. `quiet` is false if the engine kept burning CPU after a turn.
+    """
+
+    engine: str
+    milliseconds: float
+    fastest: float
+    slowest: float
+    calls: int
+    load_seconds: float
+    deviation: float | None
+    quiet: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One engine could not run one case."""
+
+    engine: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One case measured on all engines with the same number of threads."""
+
+    case: str
+    group: str
+    threads: int
+    flops: int | None
+    results: tuple[Timing | Failure, ...]
+
+    def timing(self, engine: str) -> Timing | None:
+        """The figures of that engine; None if it failed or did not take part."""
+        timings = (result for result in self.results if isinstance(result, Timing))
+        return next((timing for timing in timings if timing.engine == engine), None)
+
+    @property
+    def ratio(self) -> float | None:
+        """Time of the best peer over Tasor's: above 1, Tasor is faster. None without both."""
+        own = self.timing("tasor")
+        peers = [timing for peer in PEERS if (timing := self.timing(peer)) is not None]
+        if own is None or not peers:
+            return None
+        return min(peer.milliseconds for peer in peers) / own.milliseconds
+
+
+def deviation(reference: Outputs, actual: Outputs) -> float:
+    """Largest difference between two sets of outputs, relative to the range of the reference.
+
+    The range of each output includes zero. NaN and infinities must agree; infinity if they, the
+    shapes or the number of outputs do not.
+    """
+    if [array.shape for array in reference] != [array.shape for array in actual]:
+        return float("inf")
+    pairs = zip(reference, actual, strict=True)
+    return max((_array_deviation(*pair) for pair in pairs), default=0.0)
+
+
+def _array_deviation(reference: Array, actual: Array) -> float:
+    wanted, got = (np.asarray(array, dtype=np.float64) for array in (reference, actual))
+    agree = (wanted == got) | (np.isnan(wanted) & np.isnan(got))
+    if agree.all():
+        return 0.0
+    if not np.isfinite(wanted[~agree]).all() or not np.isfinite(got[~agree]).all():
+        return float("inf")
+    finite = wanted[np.isfinite(wanted)]
+    span = max(finite.max(), 0.0) - min(finite.min(), 0.0)
+    largest = np.abs(wanted[~agree] - got[~agree]).max()
+    return float(largest / span) if span > 0 else float("inf")
+
+
+def pinned_cpus(threads: int) -> tuple[int, ...]:
+    """The CPUs for that many threads: one per core first, the highest numbers first.
+
+    Empty where the system cannot pin. Raises ValueError if the process may not use that many.
+    """
+    if threads < 1:
+        raise ValueError(f"threads: expected at least 1, got {threads}")
+    if not hasattr(os, "sched_getaffinity"):
+        return ()
+    allowed = sorted(os.sched_getaffinity(0), reverse=True)
+    if threads > len(allowed):
+        raise ValueError(f"threads: expected at most {len(allowed)} CPUs here, got {threads}")
+    seen: set[str] = set()
+    first_of_core: list[int] = []
+    for cpu in allowed:
+        siblings = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
+        core = siblings.read_text(encoding="ascii") if siblings.exists() else str(cpu)
+        if core not in seen:
+            first_of_core.append(cpu)
+        seen.add(core)
+    others = [cpu for cpu in allowed if cpu not in first_of_core]
+    return tuple(sorted([*first_of_core, *others][:threads]))
+
+
+def _cpu_seconds(pid: int) -> float:
+    """CPU time that all threads of a process have used."""
+    nanoseconds = 0
+    for statistics in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+        # A thread may end while it is being looked at.
+        with suppress(OSError, IndexError):
+            nanoseconds += int(statistics.read_text(encoding="ascii").split()[0])
+    return nanoseconds / 1e9
+
+
+def _settle(pid: int) -> bool:
+    """Wait until the process sleeps; false if it does not within the limit."""
+    stop = time.perf_counter() + _SETTLE_LIMIT
+    while time.perf_counter() < stop:
+        before, start = _cpu_seconds(pid), time.perf_counter()
+        time.sleep(_SETTLE_STEP)
+        if _cpu_seconds(pid) - before < _ASLEEP * (time.perf_counter() - start):
+            return True
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class _Worker:
+    process: BaseProcess
+    connection: Connection
+
+    def ask(self, request: Request, timeout: float) -> Reply:
+        """The reply; Failed if the process ends or says nothing within `timeout` seconds."""
+        try:
+            self.connection.send(request)
+            if not self.connection.poll(timeout):
+                return Failed(f"no answer within {timeout:g} s")
+            reply: Reply = self.connection.recv()
+        except (EOFError, OSError):
+            self.process.join(timeout=5)
+            return Failed(f"the process ended with exit code {self.process.exitcode}")
+        return reply
+
+    def settle(self) -> bool:
+        pid = self.process.pid
+        return pid is not None and _settle(pid)
+
+    def close(self) -> None:
+        self.connection.close()
+        self.process.join(timeout=5)
+        if self.process.is_alive():
+            self.process.kill()
+            self.process.join()
+
+
+@dataclass(slots=True)
+class _Progress:
+    """What has been seen of one engine in the case under way."""
+
+    loaded: Loaded
+    turns: list[Timed]
+    quiet: bool
+
+
+class Comparison:
+    """The engines side by side, each in its process; a context manager.
+
+    `options` go to `tasor.compile`. `timeout` (seconds) bounds every load and turn. Raises
+    ValueError for unknown engines or too many threads, MissingPackage for a missing engine.
+    """
+
+    def __init__(
+        self,
+        engines: tuple[str, ...],
+        threads: int,
+        *,
+        options: Mapping[str, object] | None = None,
+        timeout: float = 1800.0,
+    ) -> None:
+        require_engines(engines)
+        self._engines = engines
+        self._threads = threads
+        self._cpus = pinned_cpus(threads)
+        self._options = {} if options is None else dict(options)
+        self._timeout = timeout
+        self._workers: dict[str, _Worker] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        for engine in self._engines:
+            self._stop(engine)
+
+    def measure(self, case: Case, *, seconds: float, rounds: int) -> Row:
+        """Time `case` on every engine for `seconds` each, in `rounds` interleaved turns."""
+        assert rounds >= 1
+        progress: dict[str, _Progress] = {}
+        failures: dict[str, Failure] = {}
+        for engine in self._engines:
+            match self._ask(engine, Load(case, self._load_options(engine))):
+                case Loaded() as loaded:
+                    quiet = self._workers[engine].settle()
+                    progress[engine] = _Progress(loaded, [], quiet)
+                case Failed(message):
+                    failures[engine] = Failure(engine, message)
+                case Timed():
+                    raise AssertionError("a load answered as a turn")
+        turn = Turn(max(SHORTEST_TURN, seconds / rounds))
+        for _ in range(rounds):
+            for engine in tuple(progress):
+                match self._ask(engine, turn):
+                    case Timed() as timed:
+                        progress[engine].turns.append(timed)
+                        progress[engine].quiet &= self._workers[engine].settle()
+                    case Failed(message):
+                        failures[engine] = Failure(engine, message)
+                        del progress[engine]
+                    case Loaded():
+                        raise AssertionError("a turn answered as a load")
+        timings = _timings(progress)
+        results = tuple((timings | failures)[engine] for engine in self._engines)
+        return Row(case.name, case.group, self._threads, case.flops, results)
+
+    def _load_options(self, engine: str) -> Mapping[str, object]:
+        return self._options if engine == "tasor" else {}
+
+    def _ask(self, engine: str, request: Request) -> Reply:
+        """Ask the engine's worker, started if need be; one that fails to answer is ended."""
+        if engine not in self._workers:
+            self._workers[engine] = self._start(engine)
+        reply = self._workers[engine].ask(request, self._timeout)
+        match reply:
+            case Failed():
+                self._stop(engine)
+            case Loaded() | Timed():
+                pass
+            case _:
+                assert_never(reply)
+        return reply
+
+    def _start(self, engine: str) -> _Worker:
+        # Spawned, not forked: no engine may see what another has left in this process.
+        context = multiprocessing.get_context("spawn")
+        ours, theirs = context.Pipe()
+        arguments = (theirs, engine, self._threads, self._cpus)
+        process = context.Process(target=serve, args=arguments, name=f"peer-{engine}")
+        process.start()
+        theirs.close()
+        return _Worker(process, ours)
+
+    def _stop(self, engine: str) -> None:
+        worker = self._workers.pop(engine, None)
+        if worker is not None:
+            worker.close()
+
+
+def _timings(progress: Mapping[str, _Progress]) -> dict[str, Timing | Failure]:
+    """Figures per engine. ONNX Runtime is the reference of the outputs, else the first engine."""
+    reference = "onnxruntime" if "onnxruntime" in progress else next(iter(progress), None)
+    timings: dict[str, Timing | Failure] = {}
+    for engine, seen in progress.items():
+        medians = [turn.milliseconds for turn in seen.turns]
+        timings[engine] = Timing(
+            engine=engine,
+            milliseconds=median(medians),
+            fastest=min(medians),
+            slowest=max(medians),
+            calls=sum(turn.calls for turn in seen.turns),
+            load_seconds=seen.loaded.seconds,
+            deviation=None
+            if reference is None or engine == reference
+            else deviation(progress[reference].loaded.outputs, seen.loaded.outputs),
+            quiet=seen.quiet,
+        )
+    return timings

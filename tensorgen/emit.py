@@ -1,0 +1,481 @@
+"""The C printer: Loop IR in, the text of one C function out. It decides nothing.
+
+Differences between instruction sets stand in `dialects`, functions that generated code calls in
+`c_functions`. A subterm that a statement uses more than once becomes a named constant in front of
+it. Index terms are printed as they are: their ranges are known, so they cannot overflow; integer
+data wraps by going through unsigned arithmetic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from textwrap import wrap
+from typing import assert_never
+
+import numpy as np
+
+from tensorgen.c_functions import c_function_for
+from tensorgen.dialects import VectorDialect, vector_dialect
+from tensorgen.expr import (
+    Apply,
+    Axis,
+    Cast,
+    Const,
+    Expr,
+    Load,
+    Reduce,
+    Select,
+    children,
+)
+from tensorgen.loop import (
+    Allocate,
+    Buffer,
+    Declare,
+    Fill,
+    For,
+    If,
+    LoopKernel,
+    LoopKind,
+    MultiplyAdd,
+    Space,
+    Stmt,
+    Store,
+    VectorLoad,
+    VectorStore,
+)
+from tensorgen.module_spec import Kernel, Parameter
+from tensorgen.module_text import comment_text, number_literals
+from tensorgen.simplify import UNBOUNDED, bounds
+from tensorgen.types import DType, Kind, boolean, int64
+
+UNARY, ATOM = 14, 16
+"""Precedence of a prefix operator or cast, and of what never needs parentheses."""
+
+SIMD_UNROLLED = 4
+"""Lane loops of at most this length are left to the compiler without a pragma."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spelling:
+    """What the printer is told besides the loops."""
+
+    isa: str
+    strict: bool
+    in_place: bool = False
+
+
+def emit_kernel(
+    kernel: LoopKernel, name: str, spelling: Spelling, expression: str, schedule: str
+) -> Kernel:
+    """The C function of a kernel, with its comment.
+
+    With `in_place`, results may share storage with inputs of the same type, so no pointer is
+    declared `restrict`.
+    """
+    printer = _Printer(spelling, {buffer.number: buffer for buffer in kernel.parameters})
+    printer.block(kernel.body)
+    parameters = tuple(
+        Parameter(buffer.name, buffer.dtype, buffer.space is not Space.INPUT)
+        for buffer in kernel.parameters
+    )
+    qualifier = "" if spelling.in_place else "restrict "
+    declared = ", ".join(
+        f"{'' if parameter.writes else 'const '}{parameter.dtype.c_name} *{qualifier}"
+        f"{_parameter_name(buffer)}"
+        for parameter, buffer in zip(parameters, kernel.parameters, strict=True)
+    )
+    lines = [
+        "/* " + "\n * ".join(_comment("expr", expression) + _comment("schedule", schedule)) + " */",
+        *_filled(f"static void {name}({declared})"),
+        "{",
+        *(f"    (void){_parameter_name(b)};" for b in printer.unused(kernel)),
+        *printer.lines,
+        "}",
+    ]
+    functions = tuple(sorted(printer.functions))
+    return Kernel(name, "\n".join(lines) + "\n", parameters, functions, schedule, expression)
+
+
+def _parameter_name(buffer: Buffer) -> str:
+    return f"{buffer.name}_all" if buffer.space is Space.SCRATCH else buffer.name
+
+
+def _comment(label: str, text: str) -> list[str]:
+    limited = text if len(text) <= 1500 else text[:1497] + "..."
+    lines: list[str] = []
+    for part in wrap(f"{label}: {limited}", 94, subsequent_indent="  ", break_long_words=False):
+        lines.extend(comment_text(piece) for piece in _pieces(part, 180))
+    return lines
+
+
+def _pieces(text: str, length: int) -> list[str]:
+    return [text[start : start + length] for start in range(0, len(text), length)]
+
+
+def _filled(text: str) -> list[str]:
+    return wrap(text, 100, subsequent_indent="    ", break_long_words=False)
+
+
+@dataclass(slots=True)
+class _Printer:
+    spelling: Spelling
+    buffers: dict[int, Buffer]
+    lines: list[str] = field(default_factory=list)
+    functions: set[str] = field(default_factory=set)
+    used: set[int] = field(default_factory=set)
+    named: dict[bytes, str] = field(default_factory=dict)
+    depth: int = 1
+    constants: int = 0
+
+    def unused(self, kernel: LoopKernel) -> list[Buffer]:
+        """Parameters that no statement mentions."""
+        return [buffer for buffer in kernel.parameters if buffer.number not in self.used]
+
+    def line(self, text: str) -> None:
+        self.lines.append("    " * self.depth + text if text else "")
+
+    @contextmanager
+    def _indented(self) -> Iterator[None]:
+        self.depth += 1
+        yield
+        self.depth -= 1
+
+    # Statements
+
+    def block(self, body: tuple[Stmt, ...]) -> None:
+        for statement in body:
+            self.statement(statement)
+
+    def statement(self, statement: Stmt) -> None:
+        match statement:
+            case For():
+                self._loop(statement)
+            case Store(buffer=buffer, index=index, value=value):
+                self._store(buffer, index, value)
+            case Allocate(buffer=buffer, body=body):
+                self._allocate(buffer)
+                self.block(body)
+            case If(condition=condition, body=body):
+                self.line(f"if ({self.text(condition)}) {{")
+                with self._indented():
+                    self.block(body)
+                self.line("}")
+            case Declare(registers=registers):
+                for register in registers:
+                    self.line(f"{self._dialect(register.dtype).type} {register.name};")
+            case Fill(register=register, value=value):
+                dialect = self._dialect(register.dtype)
+                filled = dialect.fill.format(x=self.text(value))
+                self.line(f"{register.name} = {filled};")
+            case VectorLoad(register=register, buffer=buffer, index=index, count=count):
+                self._vector_load(register.name, buffer, index, count)
+            case VectorStore(buffer=buffer, index=index, register=register, count=count):
+                assert count == register.lanes, "partial vector stores are not lowered to"
+                pointer = self._pointer(buffer, index)
+                self.line(self._dialect(buffer.dtype).store.format(p=pointer, v=register.name))
+            case MultiplyAdd(target=target, left=left, right=right):
+                dialect = self._dialect(target.dtype)
+                template = (
+                    dialect.multiply_then_add if self.spelling.strict else dialect.multiply_add
+                )
+                value = template.format(a=left.name, b=right.name, c=target.name)
+                self.line(f"{target.name} = {value};")
+            case _:
+                assert_never(statement)
+
+    def _loop(self, loop: For) -> None:
+        name = loop.axis.name
+        match loop.kind:
+            case LoopKind.PARALLEL:
+                collapse = f"_COLLAPSE({loop.collapse})" if loop.collapse > 1 else ""
+                self.line(f"TASOR_PARALLEL_FOR{collapse}")
+            case LoopKind.SIMD:
+                if loop.axis.extent > SIMD_UNROLLED:
+                    self.line("TASOR_SIMD")
+            case LoopKind.SERIAL:
+                pass
+            case _:
+                assert_never(loop.kind)
+        self.line(f"for (ptrdiff_t {name} = 0; {name} < {loop.axis.extent}; {name}++) {{")
+        with self._indented():
+            self.block(loop.body)
+        self.line("}")
+
+    def _allocate(self, buffer: Buffer) -> None:
+        self.buffers[buffer.number] = buffer
+        c_type = buffer.dtype.c_name
+        match buffer.space:
+            case Space.SCALAR:
+                self.line(f"{c_type} {buffer.name};")
+            case Space.STACK:
+                self.line(f"{c_type} {buffer.name}[{buffer.size}];")
+            case Space.SCRATCH:
+                self.used.add(buffer.number)
+                offset = f"(size_t)TASOR_THREAD * {buffer.size}"
+                self.line(f"{c_type} *const {buffer.name} = {buffer.name}_all + {offset};")
+            case Space.INPUT | Space.OUTPUT:
+                raise AssertionError("parameters are not allocated")
+            case _:
+                assert_never(buffer.space)
+
+    def _store(self, buffer: Buffer, index: Expr, value: Expr) -> None:
+        shared = _shared_terms(value)
+        if shared:
+            before = dict(self.named)
+            for term in shared:
+                text = self._value(term)
+                self.constants += 1
+                name = f"{_label(term)}_{self.constants}"
+                self._assignment(f"const {_local_type(term)} {name} = ", text)
+                self.named[term.digest] = name
+            self._assignment(f"{self._element(buffer, index)} = ", self._stored(buffer, value))
+            self.named = before
+        else:
+            self._assignment(f"{self._element(buffer, index)} = ", self._stored(buffer, value))
+
+    def _assignment(self, target: str, value: str) -> None:
+        indent = "    " * self.depth
+        text = f"{target}{value};"
+        if len(indent) + len(text) <= 100:
+            self.line(text)
+            return
+        self.lines.extend(
+            wrap(
+                text, 100, initial_indent=indent, subsequent_indent=indent + "    ",
+                break_long_words=False, break_on_hyphens=False,
+            )
+        )  # fmt: skip
+
+    def _stored(self, buffer: Buffer, value: Expr) -> str:
+        if value.dtype == buffer.dtype and _needs_narrowing(value):
+            return f"({buffer.dtype.c_name})({self.text(value)})"
+        return self.text(value)
+
+    def _element(self, buffer: Buffer, index: Expr) -> str:
+        self.used.add(buffer.number)
+        if buffer.space is Space.SCALAR:
+            return buffer.name
+        return f"{buffer.name}[{self.text(index)}]"
+
+    # Vectors
+
+    def _dialect(self, dtype: DType) -> VectorDialect:
+        dialect = vector_dialect(self.spelling.isa, dtype)
+        assert dialect is not None, f"no vectors of {dtype}"
+        return dialect
+
+    def _pointer(self, buffer: Buffer, index: Expr) -> str:
+        self.used.add(buffer.number)
+        position = self.text(index)
+        return buffer.name if position == "0" else f"{buffer.name} + {position}"
+
+    def _vector_load(self, register: str, buffer: Buffer, index: Expr, count: int) -> None:
+        dialect = self._dialect(buffer.dtype)
+        pointer = self._pointer(buffer, index)
+        if count == dialect.lanes:
+            self.line(f"{register} = {dialect.load.format(p=pointer)};")
+        elif dialect.load_partial is not None:
+            mask = f"0x{(1 << count) - 1:X}"
+            self.line(f"{register} = {dialect.load_partial.format(p=pointer, m=mask)};")
+        else:
+            self.line("{")
+            with self._indented():
+                c_type = buffer.dtype.c_name
+                self.line(f"{c_type} part[{dialect.lanes}] = {{0}};")
+                self.line(f"memcpy(part, {pointer}, {count} * sizeof(part[0]));")
+                self.line(f"{register} = {dialect.load.format(p='part')};")
+            self.line("}")
+
+    # Terms
+
+    def text(self, term: Expr, outer: int = 0) -> str:
+        """The C text of a term, in parentheses if it binds less than `outer`."""
+        name = self.named.get(term.digest)
+        return name if name is not None else self._value(term, outer)
+
+    def _value(self, term: Expr, outer: int = 0) -> str:
+        match term:
+            case Const(value=value, dtype=dtype):
+                return _literal(value, dtype, outer)
+            case Axis(name=name):
+                return name
+            case Load(operand=operand, indices=(index,)):
+                return self._element(self.buffers[operand], index)
+            case Apply():
+                return self._apply(term, outer)
+            case Cast():
+                return self._cast(term, outer)
+            case Select(condition=condition, then=then, otherwise=otherwise):
+                text = f"{self.text(condition, 4)} ? {self.text(then, 4)} : {self.text(otherwise, 3)}"
+                return f"({text})" if outer > 3 else text
+            case Load() | Reduce():
+                raise AssertionError("loops hold flat loads and no reductions")
+            case _:
+                assert_never(term)
+
+    def _call(self, op: str, dtype: DType, *args: Expr) -> str | None:
+        function = c_function_for(op, dtype.name)
+        if function is None:
+            return None
+        self.functions.add(function)
+        return f"{function}({', '.join(self.text(arg) for arg in args)})"
+
+    def _apply(self, term: Apply, outer: int) -> str:
+        op, dtype = term.op, term.args[0].dtype
+        if dtype == boolean and op.name in ("not", "bitnot"):
+            return f"!{self.text(term.args[0], UNARY)}"
+        if dtype == int64 and _is_index(term):
+            text = self._index(term, outer)
+            if text is not None:
+                return text
+        if op.symbol and (dtype.is_float or op.predicate or op.name in ("bitand", "bitor")):
+            return self._infix(term, op.symbol, op.precedence, outer)
+        if op.symbol and dtype == boolean:
+            return self._infix(term, op.symbol, op.precedence, outer)
+        if op.name == "neg" and dtype.is_float:
+            return _wrapped(f"-{self.text(term.args[0], UNARY)}", UNARY, outer)
+        if dtype.is_integer and op.name in ("add", "sub", "mul", "neg", "bitxor", "bitnot"):
+            return self._wrapping(term, outer)
+        if dtype.is_integer and op.name == "div" and dtype.kind is Kind.UNSIGNED:
+            return self._narrowed(self._infix(term, "/", op.precedence, 0), dtype, outer)
+        call = self._call(op.name, dtype, *term.args)
+        assert call is not None, f"no C for {op.name} on {dtype}"
+        return call
+
+    def _infix(self, term: Apply, symbol: str, precedence: int, outer: int) -> str:
+        # Mixed logic and bit operators get the parentheses that compilers warn about.
+        mixed = symbol in ("&&", "||", "&", "|", "^")
+        left = self.text(term.args[0], 11 if mixed else precedence)
+        right = self.text(term.args[1], 11 if mixed else precedence + 1)
+        return _wrapped(f"{left} {symbol} {right}", precedence, outer)
+
+    def _index(self, term: Apply, outer: int) -> str | None:
+        symbols = {"add": "+", "sub": "-", "mul": "*", "floordiv": "/", "mod": "%", "div": "/"}
+        symbol = symbols.get(term.op.name)
+        if symbol is None:
+            return None
+        if symbol in "/%" and (bounds(term.args[0])[0] < 0 or bounds(term.args[1])[0] <= 0):
+            return None
+        return self._infix(term, symbol, 12 if symbol in "+-" else 13, outer)
+
+    def _wrapping(self, term: Apply, outer: int) -> str:
+        """Integer arithmetic modulo 2**bits, through the unsigned type."""
+        dtype = term.dtype
+        wide = "uint64_t" if dtype.bits == 64 else "uint32_t"
+        args = [f"({wide}){self.text(arg, UNARY)}" for arg in term.args]
+        symbol = {"add": "+", "sub": "-", "mul": "*", "bitxor": "^"}.get(term.op.name)
+        if symbol is not None:
+            text = f"{args[0]} {symbol} {args[1]}"
+        else:
+            text = f"0u - {args[0]}" if term.op.name == "neg" else f"~{args[0]}"
+        return _wrapped(f"({dtype.c_name})({text})", UNARY, outer)
+
+    def _narrowed(self, text: str, dtype: DType, outer: int) -> str:
+        return _wrapped(f"({dtype.c_name})({text})", UNARY, outer)
+
+    def _cast(self, term: Cast, outer: int) -> str:
+        source, target = term.arg.dtype, term.dtype
+        if term.bits:
+            call = self._call(f"bits_{target.name}", source, term.arg)
+            return call if call is not None else self._narrowed(self.text(term.arg), target, outer)
+        if target == boolean:
+            zero = _literal(0.0 if source.is_float else 0, source, 0)
+            return _wrapped(f"{self.text(term.arg, 10)} != {zero}", 9, outer)
+        if source == boolean or not (source.is_float and target.is_integer):
+            if not (source.is_half or target.is_half):
+                cast = f"({target.c_name}){self.text(term.arg, UNARY)}"
+                return _wrapped(cast, UNARY, outer)
+        call = self._call(f"to_{target.name}", source, term.arg)
+        assert call is not None, f"no C conversion from {source} to {target}"
+        return call
+
+
+def _wrapped(text: str, precedence: int, outer: int) -> str:
+    return f"({text})" if precedence < outer else text
+
+
+def _literal(value: int | float | bool, dtype: DType, outer: int) -> str:
+    if dtype == int64 and -(2**31) < value < 2**31:
+        text = str(int(value))
+    elif dtype == int64:
+        text = f"INT64_C({int(value)})"
+    else:
+        text = number_literals(np.array([value], dtype.numpy))[0]
+    return f"({text})" if text.startswith("-") and outer > 12 else text
+
+
+def _is_index(term: Expr) -> bool:
+    """True if the ranges of an int64 term are known, so that it cannot overflow."""
+    return all(max(map(abs, bounds(t))) < UNBOUNDED for t in (term, *children(term)))
+
+
+def _local_type(term: Expr) -> str:
+    """The C type of a named term: indices have the machine's own width."""
+    return "ptrdiff_t" if term.dtype == int64 and _is_index(term) else term.dtype.c_name
+
+
+def _needs_narrowing(term: Expr) -> bool:
+    """True if C computes a term in int although its type is narrower."""
+    if term.dtype.bits >= 32:
+        return False
+    match term:
+        case Load() | Const():
+            return False
+        case Cast(arg=arg):
+            return term.dtype == boolean or arg.dtype == boolean
+        case _:
+            return True
+
+
+def _label(term: Expr) -> str:
+    match term:
+        case Apply(op=op):
+            return {"and": "both", "or": "either", "not": "negated"}.get(op.name, f"{op.name}")
+        case Load():
+            return "element"
+        case Select():
+            return "selected"
+        case _:
+            return "value"
+
+
+def _shared_terms(value: Expr) -> tuple[Expr, ...]:
+    """Subterms to name: used more than once, not trivial, and evaluated in any case.
+
+    Innermost first. Terms inside a branch of a `Select` stay there unless they also occur outside:
+    evaluating them always could read out of bounds.
+    """
+    uses: dict[bytes, int] = {}
+    certain: set[bytes] = set()
+    order: dict[bytes, Expr] = {}
+
+    def visit(term: Expr, always: bool) -> None:
+        uses[term.digest] = uses.get(term.digest, 0) + 1
+        first = term.digest not in order
+        upgraded = always and term.digest not in certain
+        if always:
+            certain.add(term.digest)
+        if first or upgraded:
+            match term:
+                case Load() | Axis() | Const():
+                    pass
+                case Select(condition=condition):
+                    visit(condition, always)
+                    visit(term.then, False)
+                    visit(term.otherwise, False)
+                case _:
+                    for child in children(term):
+                        visit(child, always)
+            order.setdefault(term.digest, term)
+
+    visit(value, True)
+    return tuple(
+        term
+        for digest, term in order.items()
+        if uses[digest] > 1
+        and digest in certain
+        and isinstance(term, Apply | Select | Cast | Load)
+        and not (isinstance(term, Cast) and isinstance(term.arg, Axis | Const))
+    )

@@ -1,0 +1,232 @@
+"""Loop IR: a kernel as loops, stores and vector registers over flat buffers. Already final.
+
+Whatever decides anything stands before it (`schedule`, `lower`); whatever spells it stands after it
+(`emit`). Index terms and values are terms of `expr`: a loop variable is an `Axis` whose position is
+unique in its kernel, an element of a buffer is a `Load` with one flat index whose operand is the
+buffer's number. `Reduce` does not occur.
+
+Meaning: statements run in order. A parallel loop's iterations may run in any order or at once;
+buffers allocated inside belong to the iteration. A `simd` loop's iterations do not depend on each
+other. Float arithmetic is as written, save that `MultiplyAdd` may round once or twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Union, assert_never
+
+from tensorgen.expr import Axis, Expr, Load
+from tensorgen.types import DType, TensorType
+
+
+class Space(Enum):
+    """Where a buffer lives."""
+
+    INPUT = "input"  # a parameter that is read
+    OUTPUT = "output"  # a parameter that is written
+    SCRATCH = "scratch"  # a part of the arena, one for each thread
+    STACK = "stack"  # a local array
+    SCALAR = "scalar"  # a local variable
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """`size` elements of one type; `number` is unique in its kernel, `name` too."""
+
+    number: int
+    name: str
+    dtype: DType
+    size: int
+    space: Space
+
+    @property
+    def type(self) -> TensorType:
+        return TensorType(self.dtype, (self.size,))
+
+    def at(self, index: Expr) -> Load:
+        """The element at a flat index."""
+        return Load(self.number, self.type, (index,))
+
+
+class LoopKind(Enum):
+    """How a loop runs."""
+
+    SERIAL = "serial"
+    PARALLEL = "parallel"
+    SIMD = "simd"
+
+
+@dataclass(frozen=True, slots=True)
+class For:
+    """`for axis in 0 … extent-1: body`.
+
+    `collapse` counts the perfectly nested loops, this one included, that share a parallel loop.
+    """
+
+    axis: Axis
+    body: tuple[Stmt, ...]
+    kind: LoopKind = LoopKind.SERIAL
+    collapse: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """`buffer[index] = value`."""
+
+    buffer: Buffer
+    index: Expr
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Allocate:
+    """A buffer that exists in `body`; its contents are undefined at first."""
+
+    buffer: Buffer
+    body: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class If:
+    """`if condition: body`."""
+
+    condition: Expr
+    body: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Register:
+    """A vector variable of `lanes` elements; declared by its first `Fill` or `VectorLoad`."""
+
+    name: str
+    dtype: DType
+    lanes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Declare:
+    """Registers that exist in the rest of the block, undefined at first."""
+
+    registers: tuple[Register, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Fill:
+    """Every lane of `register` becomes `value`."""
+
+    register: Register
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class VectorLoad:
+    """`register[l] = buffer[index + l]` for the first `count` lanes, 0 in the others."""
+
+    register: Register
+    buffer: Buffer
+    index: Expr
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class VectorStore:
+    """`buffer[index + l] = register[l]` for the first `count` lanes."""
+
+    buffer: Buffer
+    index: Expr
+    register: Register
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class MultiplyAdd:
+    """`target[l] += left[l] * right[l]`."""
+
+    target: Register
+    left: Register
+    right: Register
+
+
+Stmt = Union[For, Store, Allocate, If, Declare, Fill, VectorLoad, VectorStore, MultiplyAdd]
+
+
+@dataclass(frozen=True, slots=True)
+class LoopKernel:
+    """One kernel: what it reads, what it writes, the scratch it needs, and its statements.
+
+    Each scratch buffer stands for one private copy a thread.
+    """
+
+    inputs: tuple[Buffer, ...]
+    outputs: tuple[Buffer, ...]
+    scratch: tuple[Buffer, ...]
+    body: tuple[Stmt, ...]
+
+    @property
+    def parameters(self) -> tuple[Buffer, ...]:
+        return (*self.inputs, *self.outputs, *self.scratch)
+
+
+FIRST_LOOP = 1 << 20
+"""Loop variables are numbered from here, so that they never meet the axes of the expression being
+lowered, which are numbered from 0."""
+
+
+@dataclass(slots=True)
+class Names:
+    """Numbers and names that are unique in the kernel being built."""
+
+    buffers: int = 0
+    axes: int = FIRST_LOOP
+    used: set[str] = field(default_factory=set)
+
+    def unique(self, name: str) -> str:
+        """The name itself, or with the first free number behind it."""
+        candidate, count = name, 1
+        while candidate in self.used:
+            count += 1
+            candidate = f"{name}{count}"
+        self.used.add(candidate)
+        return candidate
+
+    def buffer(self, name: str, dtype: DType, size: int, space: Space) -> Buffer:
+        """A buffer of its own number."""
+        self.buffers += 1
+        return Buffer(self.buffers - 1, self.unique(name), dtype, size, space)
+
+    def axis(self, name: str, extent: int) -> Axis:
+        """A loop variable of its own position."""
+        self.axes += 1
+        return Axis(self.axes - 1, extent, self.unique(name))
+
+
+def nested(axes: tuple[Axis, ...], body: tuple[Stmt, ...], kind: LoopKind) -> tuple[Stmt, ...]:
+    """Loops over `axes`, outermost first, around `body`; a parallel nest shares one loop."""
+    result = body
+    for position in range(len(axes) - 1, -1, -1):
+        outermost = position == 0
+        parallel = kind is LoopKind.PARALLEL and outermost
+        result = (
+            For(
+                axes[position],
+                result,
+                LoopKind.PARALLEL if parallel else LoopKind.SERIAL,
+                len(axes) if parallel else 1,
+            ),
+        )
+    return result
+
+
+def statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
+    """Every statement in a block, outer before inner."""
+    for statement in body:
+        yield statement
+        match statement:
+            case For() | Allocate() | If():
+                yield from statements(statement.body)
+            case Store() | Declare() | Fill() | VectorLoad() | VectorStore() | MultiplyAdd():
+                pass
+            case _:
+                assert_never(statement)

@@ -1,0 +1,152 @@
+"""Lowering: task and schedule in, loops out. A pure function that decides nothing.
+
+`lower` gives a `Lowered` kernel: the loops, and for each input that the schedule wants relaid at
+compile time the expression of its packed form.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import assert_never
+
+from tensorgen.expr import (
+    Axis,
+    Cast,
+    Expr,
+    Load,
+    TensorExpr,
+    map_children,
+    operand_name,
+)
+from tensorgen.flat import FlatStage, flat_index, merge_axes, merge_reduction_axes
+from tensorgen.loop import Allocate, Buffer, LoopKernel, LoopKind, Names, Space, Stmt, nested
+from tensorgen.lower_contraction import lower_register_tile
+from tensorgen.lower_loops import StageLowering, replace_axes
+from tensorgen.schedule import Loops, RegisterTile, RowStages, Schedule, ScheduleError
+from tensorgen.task import Task
+from tensorgen.types import TensorType
+from tensorgen.widen import widen
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """A kernel and the compile-time packing of its inputs.
+
+    `packing[i]` is None if the kernel reads input `i` as it is, else the packed tensor as an
+    expression over the input as operand 0.
+    """
+
+    kernel: LoopKernel
+    packing: tuple[TensorExpr | None, ...]
+
+
+def lower(task: Task, schedule: Schedule) -> Lowered:
+    """The loops of `task` under `schedule`. Raises ScheduleError if they do not fit."""
+    match schedule:
+        case Loops():
+            if len(task.stages) != 1:
+                raise ScheduleError(f"loops: expected one stage, got {len(task.stages)}")
+            rows = RowStages(0, (schedule,), 0, 0)
+            return Lowered(_lower_stages(task, rows), (None,) * len(task.inputs))
+        case RowStages():
+            if len(schedule.stages) != len(task.stages):
+                raise ScheduleError(
+                    f"rows: expected {len(task.stages)} stages, got {len(schedule.stages)}"
+                )
+            return Lowered(_lower_stages(task, schedule), (None,) * len(task.inputs))
+        case RegisterTile():
+            kernel, packing = lower_register_tile(task, schedule)
+            return Lowered(kernel, packing)
+        case _:
+            assert_never(schedule)
+
+
+def parameter_buffers(task: Task, names: Names) -> tuple[tuple[Buffer, ...], tuple[Buffer, ...]]:
+    """Buffers for the task's inputs and results."""
+    inputs = tuple(
+        names.buffer(operand_name(position), type.dtype, type.size, Space.INPUT)
+        for position, type in enumerate(task.inputs)
+    )
+    outputs = tuple(
+        names.buffer("out", type.dtype, type.size, Space.OUTPUT) for type in task.output_types
+    )
+    return inputs, outputs
+
+
+def _lower_stages(task: Task, schedule: RowStages) -> LoopKernel:
+    """Stages one after the other inside the loops over their common outer axes."""
+    names = Names()
+    inputs, outputs = parameter_buffers(task, names)
+    count = len(task.inputs)
+    buffers: dict[int, Buffer] = dict(enumerate(inputs))
+    row_local: set[int] = set()
+    local: list[Buffer] = []
+    scratch: list[Buffer] = []
+    for position, stage in enumerate(task.stages):
+        if position in task.outputs:
+            buffers[count + position] = outputs[task.outputs.index(position)]
+            continue
+        shape = stage.type.shape[schedule.rows :]
+        size = TensorType(stage.type.dtype, shape).size
+        on_stack = size * stage.type.dtype.bytes <= schedule.stack_bytes
+        space = Space.SCALAR if size == 1 else Space.STACK if on_stack else Space.SCRATCH
+        buffer = names.buffer(f"row{position}", stage.type.dtype, size, space)
+        buffers[count + position] = buffer
+        row_local.add(count + position)
+        local.append(buffer)
+        if space is Space.SCRATCH:
+            scratch.append(buffer)
+
+    rows = tuple(
+        names.axis(axis.name, axis.extent) for axis in task.stages[0].axes[: schedule.rows]
+    )
+    body: tuple[Stmt, ...] = ()
+    for position, stage in enumerate(task.stages):
+        body += _lower_stage(
+            stage, buffers, row_local, count + position, rows, schedule.stages[position], names
+        )
+    for buffer in reversed(local):
+        body = (Allocate(buffer, body),)
+    shared = min(schedule.parallel, len(rows))
+    body = nested(rows[shared:], body, LoopKind.SERIAL)
+    body = nested(rows[:shared], body, LoopKind.PARALLEL)
+    return LoopKernel(inputs, outputs, tuple(scratch), body)
+
+
+def _lower_stage(
+    stage: TensorExpr,
+    buffers: dict[int, Buffer],
+    row_local: set[int],
+    operand: int,
+    rows: tuple[Axis, ...],
+    schedule: Loops,
+    names: Names,
+) -> tuple[Stmt, ...]:
+    """One stage, for one row if `rows` is not empty."""
+    depth = len(rows)
+
+    def localise(term: Expr) -> Expr:
+        inner = map_children(term, localise)
+        if not isinstance(inner, Load):
+            return inner
+        buffer = buffers[inner.operand]
+        if inner.operand in row_local:
+            return buffer.at(flat_index(inner.indices[depth:], inner.type.shape[depth:]))
+        return buffer.at(flat_index(inner.indices, inner.type.shape))
+
+    body = widen(localise(stage.body))
+    shape = stage.type.shape
+    if operand in row_local:
+        index = flat_index(stage.axes[depth:], shape[depth:])
+    else:
+        index = flat_index(stage.axes, shape)
+    if stage.type.dtype.is_half:
+        body = Cast(body, stage.type.dtype)
+    shared = dict(zip(stage.axes[:depth], rows, strict=True))
+    flat = FlatStage(
+        tuple(axis for axis in stage.axes[depth:] if axis.extent != 1),
+        replace_axes(index, shared),
+        merge_reduction_axes(replace_axes(body, shared)),
+    )
+    lowering = StageLowering(names, schedule)
+    return lowering.lower(merge_axes(flat), buffers[operand], schedule.parallel)

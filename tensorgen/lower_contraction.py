@@ -1,0 +1,427 @@
+"""Lowering of a contraction to register tiles.
+
+A tile of `rows` x `vectors` accumulators lives in vector registers over the whole reduction: each
+step loads `vectors` vectors of one factor, broadcasts `rows` elements of the other and does
+`rows * vectors` multiply-adds. Then the tile goes through a small array, from where the epilogue
+stores it to wherever the result wants it. (The scheme of Goto and van de Geijn, "Anatomy of
+high-performance matrix multiplication", 2008, without the cache blocking.)
+
+Layouts of relaid factors, zero-filled up to whole tiles:
+- vector factor: batch, outer vector axes, vector tile, reduction, lane;
+- broadcast factor: batch, outer row axes, row tile, reduction, row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from tensorgen.contraction import Contraction, Roles, assign_roles, contraction_of
+from tensorgen.expr import (
+    Axis,
+    Cast,
+    Expr,
+    Load,
+    Tensor,
+    TensorExpr,
+    compute,
+    const,
+    map_children,
+    operand_name,
+    select,
+    substitute,
+)
+from tensorgen.loop import (
+    Allocate,
+    Buffer,
+    Declare,
+    Fill,
+    For,
+    LoopKernel,
+    LoopKind,
+    MultiplyAdd,
+    Names,
+    Register,
+    Space,
+    Stmt,
+    Store,
+    VectorLoad,
+    VectorStore,
+    nested,
+)
+from tensorgen.lower_loops import Span, replace_axes, spans
+from tensorgen.schedule import RegisterTile, ScheduleError, VectorSource
+from tensorgen.simplify import Affine, affine, simplify
+from tensorgen.task import Task
+from tensorgen.types import TensorType, int64, row_major_strides
+from tensorgen.widen import widen
+
+Packing = tuple[TensorExpr | None, ...]
+
+
+def lower_register_tile(task: Task, schedule: RegisterTile) -> tuple[LoopKernel, Packing]:
+    """The loops of a contraction under a register tile, and the packing of its inputs."""
+    contraction = contraction_of(task)
+    if contraction is None:
+        raise ScheduleError("register_tile: expected a contraction, got " + str(task)[:200])
+    roles = assign_roles(contraction, schedule.vector_operand)
+    if not roles.vectors:
+        raise ScheduleError("register_tile: expected an axis along the lanes, got none")
+    return _TileLowering.start(task, schedule, roles).kernel()
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """A run of tiles along one axis: first element, loop over tiles (if several), tile length."""
+
+    start: Expr
+    loop: tuple[Axis, ...]
+    length: int
+    first_tile: int
+    """Position of the run's first tile, counted in full tiles."""
+
+    @property
+    def tile(self) -> Expr:
+        """Number of the tile."""
+        first = const(self.first_tile, int64)
+        return self.loop[0] + self.first_tile if self.loop else first
+
+
+@dataclass(slots=True)
+class _TileLowering:
+    task: Task
+    schedule: RegisterTile
+    roles: Roles
+    names: Names
+    inputs: tuple[Buffer, ...]
+    output: Buffer
+    packing: list[TensorExpr | None]
+    panel: Buffer | None
+    axes: dict[Axis, Expr]
+
+    @staticmethod
+    def start(task: Task, schedule: RegisterTile, roles: Roles) -> _TileLowering:
+        contraction, names = roles.contraction, Names()
+        vector = schedule.vector_operand
+        packing: list[TensorExpr | None] = [None] * len(task.inputs)
+        if schedule.source is VectorSource.PACKED:
+            operand = contraction.operands[vector]
+            width = schedule.vectors * schedule.lanes
+            packing[operand] = _packed(
+                task.inputs[operand], contraction.factors[vector], roles, roles.vectors, width
+            )
+        if schedule.row_packed:
+            operand = contraction.operands[1 - vector]
+            packing[operand] = _packed(
+                task.inputs[operand],
+                contraction.factors[1 - vector],
+                roles,
+                roles.rows,
+                schedule.rows,
+            )
+        inputs = []
+        for position, type in enumerate(task.inputs):
+            packed = packing[position]
+            size = type.size if packed is None else packed.type.size
+            name = operand_name(position) + ("_packed" if packed is not None else "")
+            inputs.append(names.buffer(name, type.dtype, size, Space.INPUT))
+        result = task.output_types[0]
+        output = names.buffer("out", result.dtype, result.size, Space.OUTPUT)
+        panel = None
+        if schedule.source is VectorSource.RUNTIME:
+            size = _length(roles.reduction) * schedule.vectors * schedule.lanes
+            panel = names.buffer("panel", contraction.dtype, size, Space.SCRATCH)
+        return _TileLowering(
+            task, schedule, roles, names, tuple(inputs), output, packing, panel, {}
+        )
+
+    @property
+    def contraction(self) -> Contraction:
+        return self.roles.contraction
+
+    def kernel(self) -> tuple[LoopKernel, Packing]:
+        roles, schedule = self.roles, self.schedule
+        batch = self._loops(roles.batch)
+        outer_rows = self._loops(roles.rows[:-1])
+        outer_vectors = self._loops(roles.vectors[:-1])
+        width = schedule.vectors * schedule.lanes
+        extent = roles.rows[-1].extent if roles.rows else 1
+        body: list[Stmt] = []
+        for columns in spans(roles.vectors[-1].extent, width):
+            column = self._block(roles.vectors[-1].name, columns, width)
+            if schedule.vectors_outer:
+                before = (*batch, *outer_vectors, *column.loop)
+                inside: list[Stmt] = []
+                for span in spans(extent, schedule.rows):
+                    row = self._block(roles.rows[-1].name if roles.rows else "m", span, schedule.rows)
+                    tile = self._tile(row, column)
+                    inside.append((self._nest((*outer_rows, *row.loop), tile)))
+                body.extend(self._vectors_outer(before, column, inside, outer_rows))
+            else:
+                for span in spans(extent, schedule.rows):
+                    row = self._block(roles.rows[-1].name if roles.rows else "m", span, schedule.rows)
+                    loops = (*batch, *outer_rows, *row.loop, *outer_vectors, *column.loop)
+                    body.extend(self._shared(loops, self._tile(row, column), len(loops)))
+        scratch = () if self.panel is None else (self.panel,)
+        kernel = LoopKernel(self.inputs, (self.output,), scratch, tuple(body))
+        return kernel, tuple(self.packing)
+
+    def _vectors_outer(
+        self,
+        before: tuple[Axis, ...],
+        column: _Block,
+        inside: list[Stmt | tuple[Stmt, ...]],
+        outer_rows: tuple[Axis, ...],
+    ) -> tuple[Stmt, ...]:
+        statements: tuple[Stmt, ...] = ()
+        for part in inside:
+            statements += part if isinstance(part, tuple) else (part,)
+        if self.panel is not None:
+            statements = (Allocate(self.panel, (*self._pack_panel(column), *statements)),)
+        return self._shared(before, statements, len(before))
+
+    def _nest(self, loops: tuple[Axis, ...], body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        return nested(loops, body, LoopKind.SERIAL)
+
+    def _shared(
+        self, loops: tuple[Axis, ...], body: tuple[Stmt, ...], limit: int
+    ) -> tuple[Stmt, ...]:
+        """Loops around a body, all of them shared among the threads if there is a choice."""
+        kind = LoopKind.PARALLEL if self.schedule.parallel else LoopKind.SERIAL
+        return nested(loops[:limit], nested(loops[limit:], body, LoopKind.SERIAL), kind)
+
+    def _loops(self, axes: Sequence[Axis]) -> tuple[Axis, ...]:
+        loops = tuple(self.names.axis(axis.name, axis.extent) for axis in axes)
+        self.axes.update(zip(axes, loops, strict=True))
+        return loops
+
+    def _block(self, name: str, span: Span, tile: int) -> _Block:
+        if span.blocks == 1:
+            return _Block(const(span.start, int64), (), span.length, span.start // tile)
+        loop = self.names.axis(f"{name}_o", span.blocks)
+        return _Block(simplify(loop * tile + span.start), (loop,), tile, span.start // tile)
+
+    # One tile
+
+    def _tile(self, row: _Block, column: _Block) -> tuple[Stmt, ...]:
+        schedule, dtype = self.schedule, self.contraction.dtype
+        lanes = schedule.lanes
+        vectors = -(-column.length // lanes)
+        accumulators = [
+            [Register(self.names.unique(f"acc_{i}_{v}"), dtype, lanes) for v in range(vectors)]
+            for i in range(row.length)
+        ]
+        right = [Register(self.names.unique(f"vector_{v}"), dtype, lanes) for v in range(vectors)]
+        left = Register(self.names.unique("element"), dtype, lanes)
+        flat = [register for group in accumulators for register in group]
+        statements: list[Stmt] = [Declare((*flat, *right, left))]
+        statements.extend(Fill(register, const(0, dtype)) for register in flat)
+
+        loops = tuple(self.names.axis(axis.name, axis.extent) for axis in self.roles.reduction)
+        point: dict[Axis, Expr] = dict(zip(self.roles.reduction, loops, strict=True))
+        step: list[Stmt] = []
+        for v, register in enumerate(right):
+            buffer, index = self._vector_element(column, point)
+            count = min(lanes, column.length - v * lanes)
+            whole = self.schedule.source is not VectorSource.DIRECT
+            step.append(
+                VectorLoad(register, buffer, simplify(index + v * lanes), lanes if whole else count)
+            )
+        for i, group in enumerate(accumulators):
+            buffer, index = self._row_element(row, i, point)
+            step.append(Fill(left, buffer.at(index)))
+            step.extend(
+                MultiplyAdd(target, left, register)
+                for target, register in zip(group, right, strict=True)
+            )
+        statements.extend(nested(loops, tuple(step), LoopKind.SERIAL))
+        return (*statements, *self._finish(row, column, accumulators))
+
+    def _vector_element(self, column: _Block, point: dict[Axis, Expr]) -> tuple[Buffer, Expr]:
+        """Buffer and flat index of the first lane of a tile at a point of the reduction."""
+        position = _row_major(self.roles.reduction, point)
+        width = self.schedule.vectors * self.schedule.lanes
+        factor = self.contraction.factors[self.schedule.vector_operand]
+        if self.panel is not None:
+            return self.panel, simplify(position * width)
+        buffer = self.inputs[self.contraction.operands[self.schedule.vector_operand]]
+        if self.schedule.source is VectorSource.PACKED:
+            tile = self._packed_tile(factor, self.roles.vectors, width, column.tile)
+            length = _length(self.roles.reduction)
+            return buffer, simplify((tile * length + position) * width)
+        values = {**self.axes, **point, self.roles.vectors[-1]: column.start}
+        return buffer, replace_axes(factor.expr, values)
+
+    def _row_element(self, row: _Block, i: int, point: dict[Axis, Expr]) -> tuple[Buffer, Expr]:
+        """Buffer and flat index of the broadcast element in row `i` of a tile."""
+        factor = self.contraction.factors[1 - self.schedule.vector_operand]
+        buffer = self.inputs[self.contraction.operands[1 - self.schedule.vector_operand]]
+        if self.schedule.row_packed:
+            position = _row_major(self.roles.reduction, point)
+            tile = self._packed_tile(factor, self.roles.rows, self.schedule.rows, row.tile)
+            length = _length(self.roles.reduction)
+            return buffer, simplify((tile * length + position) * self.schedule.rows + i)
+        values = {**self.axes, **point}
+        if self.roles.rows:
+            values[self.roles.rows[-1]] = simplify(row.start + i)
+        return buffer, replace_axes(factor.expr, values)
+
+    def _packed_tile(
+        self, factor: Affine, tiled: tuple[Axis, ...], length: int, tile: Expr
+    ) -> Expr:
+        """Number of a panel in a relaid factor."""
+        outer = _panel_axes(factor, self.roles, tiled)
+        values = dict(self.axes)
+        count = -(-tiled[-1].extent // length) if tiled else 1
+        return simplify(_row_major(outer, values) * count + tile)
+
+    def _pack_panel(self, column: _Block) -> tuple[Stmt, ...]:
+        """Copy one panel of the vector factor into scratch, zero-filled."""
+        assert self.panel is not None
+        width = self.schedule.vectors * self.schedule.lanes
+        operand = self.contraction.operands[self.schedule.vector_operand]
+        factor = self.contraction.factors[self.schedule.vector_operand]
+        buffer = self.inputs[operand]
+        statements: tuple[Stmt, ...] = ()
+        for span in (Span(0, 1, column.length), Span(column.length, 1, width - column.length)):
+            if span.length == 0:
+                continue
+            loops = tuple(self.names.axis(axis.name, axis.extent) for axis in self.roles.reduction)
+            point: dict[Axis, Expr] = dict(zip(self.roles.reduction, loops, strict=True))
+            lane = self.names.axis("lane", span.length)
+            index = simplify(_row_major(self.roles.reduction, point) * width + lane + span.start)
+            if span.start:
+                value: Expr = const(0, self.contraction.dtype)
+            else:
+                vector = simplify(column.start + lane)
+                values = {**self.axes, **point, self.roles.vectors[-1]: vector}
+                value = buffer.at(replace_axes(factor.expr, values))
+            store: tuple[Stmt, ...] = (Store(self.panel, index, value),)
+            unit = factor.coefficient(self.roles.vectors[-1]) == 1
+            if unit or span.start:
+                body: tuple[Stmt, ...] = (For(lane, store, LoopKind.SIMD),)
+                statements += nested(loops, body, LoopKind.SERIAL)
+            else:
+                statements += nested((lane, *loops), store, LoopKind.SERIAL)
+        return statements
+
+    # The epilogue
+
+    def _finish(
+        self, row: _Block, column: _Block, accumulators: list[list[Register]]
+    ) -> tuple[Stmt, ...]:
+        """Bring the accumulators through the epilogue into the result."""
+        lanes, contraction = self.schedule.lanes, self.contraction
+        width = len(accumulators[0]) * lanes
+        row_axis = self.roles.rows[-1] if self.roles.rows else None
+        across = self.names.axis("i", row.length)
+        along = self.names.axis("lane", column.length)
+        values = dict(self.axes)
+        values[self.roles.vectors[-1]] = simplify(column.start + along)
+        if row_axis is not None:
+            values[row_axis] = simplify(row.start + across)
+        index = replace_axes(contraction.result, values)
+        contiguous = affine(index).coefficient(along) == 1
+        plain = isinstance(contraction.epilogue, Load) and (
+            contraction.epilogue.operand == contraction.stage_operand
+        )
+        if plain and contiguous and column.length == width:
+            return tuple(
+                VectorStore(
+                    self.output,
+                    replace_axes(
+                        index, {across: const(i, int64), along: const(v * lanes, int64)}
+                    ),
+                    register,
+                    lanes,
+                )
+                for i, group in enumerate(accumulators)
+                for v, register in enumerate(group)
+            )
+        tile = self.names.buffer("tile", contraction.dtype, row.length * width, Space.STACK)
+        stores = tuple(
+            VectorStore(tile, const((i * len(group) + v) * lanes, int64), register, lanes)
+            for i, group in enumerate(accumulators)
+            for v, register in enumerate(group)
+        )
+        element = tile.at(simplify(across * width + along))
+        value = self._epilogue_value(values, element)
+        store = Store(self.output, index, value)
+        transposed = not contiguous and affine(index).coefficient(across) == 1
+        outer, inner = (along, across) if transposed else (across, along)
+        loops = For(outer, (For(inner, (store,), LoopKind.SIMD),))
+        return (Allocate(tile, (*stores, loops)),)
+
+    def _epilogue_value(self, values: dict[Axis, Expr], element: Expr) -> Expr:
+        stage = self.contraction.stage_operand
+        placed = replace_axes(self.contraction.epilogue, values)
+
+        def localise(term: Expr) -> Expr:
+            if isinstance(term, Load) and term.operand == stage:
+                return element
+            inner = map_children(term, localise)
+            if isinstance(inner, Load):
+                index = const(0, int64) + sum(
+                    (
+                        part * stride
+                        for part, stride in zip(
+                            inner.indices, row_major_strides(inner.type.shape), strict=True
+                        )
+                    ),
+                    const(0, int64),
+                )
+                return self.inputs[inner.operand].at(simplify(index))
+            return inner
+
+        value = widen(localise(placed))
+        return Cast(value, self.output.dtype) if self.output.dtype.is_half else value
+
+
+def _length(axes: Sequence[Axis]) -> int:
+    return prod(axis.extent for axis in axes)
+
+
+def _row_major(axes: Sequence[Axis], values: dict[Axis, Expr]) -> Expr:
+    """The row-major position of a point on a grid of axes."""
+    strides = row_major_strides(tuple(axis.extent for axis in axes))
+    total: Expr = const(0, int64)
+    for axis, stride in zip(axes, strides, strict=True):
+        total = total + values[axis] * stride
+    return simplify(total)
+
+
+def _panel_axes(factor: Affine, roles: Roles, tiled: tuple[Axis, ...]) -> tuple[Axis, ...]:
+    """The axes that select a panel of a relaid factor, besides its tile."""
+    batch = tuple(axis for axis in roles.batch if factor.coefficient(axis))
+    return (*batch, *tiled[:-1])
+
+
+def _packed(
+    original: TensorType, factor: Affine, roles: Roles, tiled: tuple[Axis, ...], length: int
+) -> TensorExpr:
+    """A relaid factor as an expression over the flattened original."""
+    outer = _panel_axes(factor, roles, tiled)
+    extent = tiled[-1].extent if tiled else 1
+    tiles = -(-extent // length)
+    shape = (
+        *(axis.extent for axis in outer),
+        tiles,
+        *(axis.extent for axis in roles.reduction),
+        length,
+    )
+    source = Tensor(0, TensorType(original.dtype, (original.size,)))
+
+    def element(*indices: Expr) -> Expr:
+        tile, part = indices[len(outer)], indices[-1]
+        position = tile * length + part
+        values: dict[Axis, Expr] = dict(zip(outer, indices[: len(outer)], strict=True))
+        values.update(zip(roles.reduction, indices[len(outer) + 1 : -1], strict=True))
+        if tiled:
+            values[tiled[-1]] = position
+        load = source[substitute(factor.expr, lambda t: values.get(t) if isinstance(t, Axis) else None)]
+        if extent % length == 0:
+            return load
+        return select(position < extent, load, const(0, original.dtype))
+
+    return compute(shape, element)

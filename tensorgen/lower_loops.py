@@ -1,0 +1,249 @@
+"""Lowering of a stage to a loop nest: elementwise loops, windows, reductions.
+
+Vector lanes are written as inner loops of constant length over independent elements, which every
+compiler turns into vector code. Reductions keep an array of lane accumulators, folded in a fixed
+order at the end: the same sum on every target, whatever its vectors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+
+from tensorgen.expr import (
+    Axis,
+    Expr,
+    Reduce,
+    apply,
+    const,
+    map_children,
+    neutral_element,
+    substitute,
+    walk,
+)
+from tensorgen.flat import FlatStage
+from tensorgen.loop import (
+    Allocate,
+    Buffer,
+    For,
+    LoopKind,
+    Names,
+    Space,
+    Stmt,
+    Store,
+    nested,
+)
+from tensorgen.schedule import Lanes, Loops
+from tensorgen.simplify import simplify
+from tensorgen.types import int64
+
+
+def replace_axes(expr: Expr, values: dict[Axis, Expr]) -> Expr:
+    """The term with axes replaced, simplified."""
+    if not values:
+        return expr
+    replaced = substitute(expr, lambda t: values.get(t) if isinstance(t, Axis) else None)
+    return simplify(replaced)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A part of an axis: `blocks` blocks of `length` elements from `start`."""
+
+    start: int
+    blocks: int
+    length: int
+
+
+def spans(extent: int, tile: int) -> tuple[Span, ...]:
+    """An axis cut into full tiles and, behind them, what is left."""
+    blocks, rest = divmod(extent, tile)
+    parts = []
+    if blocks:
+        parts.append(Span(0, blocks, tile))
+    if rest:
+        parts.append(Span(blocks * tile, 1, rest))
+    return tuple(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class StageLowering:
+    """Everything needed to lower the body of one stage."""
+
+    names: Names
+    schedule: Loops
+
+    def lower(self, stage: FlatStage, output: Buffer, parallel: int) -> tuple[Stmt, ...]:
+        """Statements that compute the stage into `output`; its loads already name buffers."""
+        stage = _unroll_windows(stage, self.schedule.unroll)
+        if any(axis.extent == 0 for axis in stage.axes):
+            return ()
+        if self.schedule.lanes is Lanes.OUTPUT and stage.axes:
+            return self._over_output(stage, output, parallel)
+        renamed, loops = self._rename(stage.axes)
+        statements = self._element(
+            replace_axes(stage.body, renamed), replace_axes(stage.index, renamed), output
+        )
+        return _nest(loops, statements, parallel)
+
+    def _rename(self, axes: Sequence[Axis]) -> tuple[dict[Axis, Expr], tuple[Axis, ...]]:
+        loops = tuple(self.names.axis(axis.name, axis.extent) for axis in axes)
+        return dict(zip(axes, loops, strict=True)), loops
+
+    def _over_output(self, stage: FlatStage, output: Buffer, parallel: int) -> tuple[Stmt, ...]:
+        """Lanes along the innermost output axis."""
+        *outer, inner = stage.axes
+        reducing = any(isinstance(term, Reduce) for term in walk(stage.body))
+        tile = min(self.schedule.tile, inner.extent)
+        if not reducing and outer:
+            tile = inner.extent
+        result: list[Stmt] = []
+        for span in spans(inner.extent, tile):
+            renamed, loops = self._rename(outer)
+            lane = self.names.axis(f"{inner.name}_i" if span.blocks > 1 else inner.name, span.length)
+            position: Expr = lane + span.start
+            if span.blocks > 1:
+                block = self.names.axis(f"{inner.name}_o", span.blocks)
+                loops = (*loops, block)
+                position = position + block * span.length
+            renamed[inner] = position
+            body = replace_axes(stage.body, renamed)
+            index = replace_axes(stage.index, renamed)
+            result.extend(_nest(loops, self._lane_statements(body, index, output, lane), parallel))
+        return tuple(result)
+
+    def _lane_statements(
+        self, body: Expr, index: Expr, output: Buffer, lane: Axis
+    ) -> tuple[Stmt, ...]:
+        """All lanes of one tile: accumulators first, then the stores."""
+        accumulators: list[Buffer] = []
+        before: list[Stmt] = []
+
+        def reduce_lanes(term: Expr) -> tuple[list[Stmt], Expr]:
+            statements: list[Stmt] = []
+
+            def visit(inner: Expr) -> Expr:
+                if not isinstance(inner, Reduce):
+                    return map_children(inner, visit)
+                buffer = self.names.buffer("acc", inner.dtype, lane.extent, Space.STACK)
+                accumulators.append(buffer)
+                renamed, loops = self._rename(inner.axes)
+                nested_statements, value = reduce_lanes(replace_axes(inner.body, renamed))
+                start = neutral_element(inner.fold, inner.dtype)
+                statements.append(_simd(lane, Store(buffer, lane, start)))
+                step = Store(buffer, lane, apply(inner.fold.value, buffer.at(lane), value))
+                statements.extend(
+                    nested(loops, (*nested_statements, _simd(lane, step)), LoopKind.SERIAL)
+                )
+                return buffer.at(lane)
+
+            return statements, visit(term)
+
+        before, value = reduce_lanes(body)
+        statements: tuple[Stmt, ...] = (*before, _simd(lane, Store(output, index, value)))
+        for buffer in reversed(accumulators):
+            statements = (Allocate(buffer, statements),)
+        return statements
+
+    def _element(self, body: Expr, index: Expr, output: Buffer) -> tuple[Stmt, ...]:
+        """One output element: scalar or lane accumulators for its reductions, then the store."""
+        scalars: list[Buffer] = []
+        statements, value = self._reduce_element(body, scalars)
+        result: tuple[Stmt, ...] = (*statements, Store(output, index, value))
+        for buffer in reversed(scalars):
+            result = (Allocate(buffer, result),)
+        return result
+
+    def _reduce_element(self, term: Expr, scalars: list[Buffer]) -> tuple[list[Stmt], Expr]:
+        statements: list[Stmt] = []
+        zero = const(0, int64)
+
+        def visit(inner: Expr) -> Expr:
+            if not isinstance(inner, Reduce):
+                return map_children(inner, visit)
+            total = self.names.buffer("total", inner.dtype, 1, Space.SCALAR)
+            scalars.append(total)
+            nested_reduction = any(isinstance(t, Reduce) for t in walk(inner.body))
+            extent = inner.axes[-1].extent if inner.axes else 1
+            use_lanes = self.schedule.lanes is Lanes.REDUCTION and not nested_reduction
+            if use_lanes and extent >= 2 * self.schedule.tile:
+                statements.extend(self._lane_reduction(inner, total))
+            else:
+                renamed, loops = self._rename(inner.axes)
+                before, value = self._reduce_element(replace_axes(inner.body, renamed), scalars)
+                start = neutral_element(inner.fold, inner.dtype)
+                statements.append(Store(total, zero, start))
+                step = apply(inner.fold.value, total.at(zero), value)
+                body = (*before, Store(total, zero, step))
+                statements.extend(nested(loops, body, LoopKind.SERIAL))
+            return total.at(zero)
+
+        return statements, visit(term)
+
+    def _lane_reduction(self, term: Reduce, total: Buffer) -> list[Stmt]:
+        """Fold the innermost reduction axis into lane accumulators, then those into `total`."""
+        tile = self.schedule.tile
+        *outer, inner = term.axes
+        buffer = self.names.buffer("acc", term.dtype, tile, Space.STACK)
+        lane = self.names.axis("lane", tile)
+        start = neutral_element(term.fold, term.dtype)
+        steps: list[Stmt] = [_simd(lane, Store(buffer, lane, start))]
+        renamed, loops = self._rename(outer)
+        inside: list[Stmt] = []
+        for span in spans(inner.extent, tile):
+            part = self.names.axis(f"{inner.name}_i", span.length)
+            position: Expr = part + span.start
+            blocks: tuple[Axis, ...] = ()
+            if span.blocks > 1:
+                block = self.names.axis(f"{inner.name}_o", span.blocks)
+                blocks = (block,)
+                position = position + block * span.length
+            value = replace_axes(term.body, {**renamed, inner: position})
+            update = apply(term.fold.value, buffer.at(part), value)
+            inside.extend(
+                nested(blocks, (_simd(part, Store(buffer, part, update)),), LoopKind.SERIAL)
+            )
+        steps.extend(nested(loops, tuple(inside), LoopKind.SERIAL))
+        zero = const(0, int64)
+        fold = self.names.axis("lane", tile)
+        steps.append(Store(total, zero, start))
+        combined = apply(term.fold.value, total.at(zero), buffer.at(fold))
+        steps.append(For(fold, (Store(total, zero, combined),)))
+        return [Allocate(buffer, tuple(steps))]
+
+
+def _simd(axis: Axis, statement: Stmt) -> Stmt:
+    return For(axis, (statement,), LoopKind.SIMD)
+
+
+def _nest(loops: tuple[Axis, ...], body: tuple[Stmt, ...], parallel: int) -> tuple[Stmt, ...]:
+    """Loops around `body`, the outermost `parallel` of them shared by the threads."""
+    shared = min(parallel, len(loops))
+    inner = nested(loops[shared:], body, LoopKind.SERIAL)
+    return nested(loops[:shared], inner, LoopKind.PARALLEL)
+
+
+def _unroll_windows(stage: FlatStage, limit: int) -> FlatStage:
+    """Write out every reduction over at most `limit` elements, in order."""
+    if not limit:
+        return stage
+
+    def unroll(term: Expr) -> Expr:
+        inner = map_children(term, unroll)
+        if not isinstance(inner, Reduce):
+            return inner
+        size = prod(axis.extent for axis in inner.axes)
+        if not 0 < size <= limit:
+            return inner
+        result: Expr | None = None
+        for values in product(*(range(axis.extent) for axis in inner.axes)):
+            point = dict(zip(inner.axes, (const(v, int64) for v in values), strict=True))
+            element = replace_axes(inner.body, dict(point))
+            result = element if result is None else apply(inner.fold.value, result, element)
+        assert result is not None
+        return result
+
+    return FlatStage(stage.axes, stage.index, unroll(stage.body))
+

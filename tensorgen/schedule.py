@@ -1,0 +1,105 @@
+"""Schedules: how a task is computed, as values. A sketch (the class) plus its parameters.
+
+A schedule decides structure, order, tile sizes, packing and threads; `lower` turns task and
+schedule into loops and decides nothing more. The text of a schedule stands in the emitted code.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Union
+
+
+class ScheduleError(ValueError):
+    """A schedule does not fit its task. The message is one line: step, expected, got."""
+
+
+class Lanes(Enum):
+    """Which axis of a stage the vector lanes run along."""
+
+    OUTPUT = "output"  # the innermost axis of the result
+    REDUCTION = "reduction"  # the innermost axis of each reduction, with lane accumulators
+    NONE = "none"  # plain loops
+
+
+@dataclass(frozen=True, slots=True)
+class Loops:
+    """One stage as a loop nest, the innermost part in vector lanes.
+
+    `tile` is the number of lane accumulators of a reduction (and, without one, the length of the
+    chunks a one-dimensional loop is cut into); windows of at most `unroll` elements are written
+    out; the `parallel` outermost loops share the threads.
+    """
+
+    lanes: Lanes
+    tile: int
+    unroll: int
+    parallel: int
+
+    def __str__(self) -> str:
+        steps = [f"lanes({self.lanes.value}, {self.tile})"]
+        if self.unroll:
+            steps.append(f"unroll({self.unroll})")
+        if self.parallel:
+            steps.append(f"parallel({self.parallel})")
+        return "; ".join(steps)
+
+
+@dataclass(frozen=True, slots=True)
+class RowStages:
+    """Several stages fused at their `rows` common outer axes: one pass over each row.
+
+    Intermediate rows live on the stack up to `stack_bytes` each, else in scratch.
+    """
+
+    rows: int
+    stages: tuple[Loops, ...]
+    parallel: int
+    stack_bytes: int
+
+    def __str__(self) -> str:
+        inner = " | ".join(str(stage) for stage in self.stages)
+        return f"rows({self.rows}); parallel({self.parallel}); {inner}"
+
+
+class VectorSource(Enum):
+    """How the operand along the vector lanes reaches the registers."""
+
+    PACKED = "packed"  # relaid once, at compile time
+    DIRECT = "direct"  # read in place: unit stride along the lanes
+    RUNTIME = "runtime"  # packed panel by panel into scratch
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterTile:
+    """A contraction with a tile of `rows` x `vectors` accumulators held in vector registers.
+
+    `vector_operand` (0 or 1) is the factor whose elements lie along the lanes, the other is
+    broadcast; `lanes` is the vector width in elements. `row_packed` relays the broadcast operand
+    at compile time. `vectors_outer` puts the loop over vector tiles around the loop over rows.
+    """
+
+    vector_operand: int
+    source: VectorSource
+    row_packed: bool
+    rows: int
+    vectors: int
+    lanes: int
+    vectors_outer: bool
+    parallel: bool
+
+    def __str__(self) -> str:
+        order = "vector tiles, rows" if self.vectors_outer else "rows, vector tiles"
+        steps = [
+            f"register_tile({self.rows} x {self.vectors}*{self.lanes})",
+            f"vectors({self.source.value})",
+            f"rows({'packed' if self.row_packed else 'broadcast in place'})",
+            f"order({order})",
+        ]
+        if self.parallel:
+            steps.append("parallel(tiles)")
+        return "; ".join(steps)
+
+
+Schedule = Union[Loops, RowStages, RegisterTile]

@@ -1,0 +1,412 @@
+"""Simplification of index terms: affine normal form, ranges, and a table of rules.
+
+Terms of type int64 (indices) are brought to the form `c0 + sum(ci * atom)`, atoms sorted; the rules
+below then remove divisions, remainders and comparisons that ranges decide. Every rule is an
+equation over the integers that holds for all values in the axes' ranges, never under an
+assumption. Float terms are left alone: their algebra is the business of the graph's rules.
+
+Simplification is idempotent, and a term that is already simple is returned as the same object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from math import gcd
+
+from tensorgen.expr import (
+    Apply,
+    Axis,
+    Cast,
+    Const,
+    Expr,
+    Load,
+    Reduce,
+    Select,
+    TensorExpr,
+    apply,
+    const,
+    map_children,
+)
+from tensorgen.types import boolean, int64
+
+UNBOUNDED = 2**62
+
+
+@dataclass(frozen=True, slots=True)
+class Affine:
+    """`constant + sum(coefficient * atom)`; no coefficient is zero, no atom is affine itself."""
+
+    terms: tuple[tuple[Expr, int], ...]
+    constant: int
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """Lowest and highest value over the ranges of the atoms."""
+        low = high = self.constant
+        for atom, factor in self.terms:
+            first, last = bounds(atom)
+            low += factor * (first if factor > 0 else last)
+            high += factor * (last if factor > 0 else first)
+        return low, high
+
+    def coefficient(self, atom: Expr) -> int:
+        """The factor of an atom; 0 if it does not occur."""
+        return next((factor for term, factor in self.terms if term == atom), 0)
+
+    def scaled(self, factor: int) -> Affine:
+        return _affine(((atom, c * factor) for atom, c in self.terms), self.constant * factor)
+
+    def plus(self, other: Affine) -> Affine:
+        return _affine((*self.terms, *other.terms), self.constant + other.constant)
+
+    @property
+    def expr(self) -> Expr:
+        """The term in its canonical shape: positive products first, the constant last."""
+        positive = [(atom, c) for atom, c in self.terms if c > 0]
+        negative = [(atom, -c) for atom, c in self.terms if c < 0]
+        result: Expr | None = None
+        for atom, factor in positive:
+            product = _scaled_term(atom, factor)
+            result = product if result is None else apply("add", result, product)
+        if result is None:
+            result = const(self.constant, int64)
+        elif self.constant > 0:
+            result = apply("add", result, const(self.constant, int64))
+        for atom, factor in negative:
+            result = apply("sub", result, _scaled_term(atom, factor))
+        if self.constant < 0 and positive:
+            result = apply("sub", result, const(-self.constant, int64))
+        return result
+
+
+def _scaled_term(atom: Expr, factor: int) -> Expr:
+    return atom if factor == 1 else apply("mul", atom, const(factor, int64))
+
+
+def _affine(terms: Iterable[tuple[Expr, int]], constant: int) -> Affine:
+    total: dict[Expr, int] = {}
+    for atom, factor in terms:
+        total[atom] = total.get(atom, 0) + factor
+    kept = [(atom, factor) for atom, factor in total.items() if factor]
+    return Affine(tuple(sorted(kept, key=_term_order)), constant)
+
+
+def _term_order(term: tuple[Expr, int]) -> tuple[int, int, bytes]:
+    """Axes by position before other atoms by digest."""
+    atom = term[0]
+    if isinstance(atom, Axis):
+        return (0, atom.position, atom.digest)
+    return (1, 0, atom.digest)
+
+
+def affine(expr: Expr) -> Affine:
+    """The affine form of an int64 term; any other operation becomes one atom."""
+    match expr:
+        case Const():
+            return Affine((), int(expr.value))
+        case Apply(op=op, args=(left, right)) if op.name in ("add", "sub"):
+            return affine(left).plus(affine(right).scaled(1 if op.name == "add" else -1))
+        case Apply(op=op, args=(left, right)) if op.name == "mul":
+            a, b = affine(left), affine(right)
+            if not a.terms:
+                return b.scaled(a.constant)
+            if not b.terms:
+                return a.scaled(b.constant)
+            return Affine(((expr, 1),), 0)
+        case Apply(op=op, args=(inner,)) if op.name == "neg":
+            return affine(inner).scaled(-1)
+        case _:
+            return Affine(((expr, 1),), 0)
+
+
+def bounds(expr: Expr) -> tuple[int, int]:
+    """Lowest and highest value that an int64 term can take; ±2**62 where nothing is known."""
+    match expr:
+        case Const():
+            return int(expr.value), int(expr.value)
+        case Axis():
+            return 0, max(expr.extent - 1, 0)
+        case Apply(op=op, args=(left, right)):
+            (a, b), (c, d) = bounds(left), bounds(right)
+            if op.name in ("add", "sub", "mul") and max(map(abs, (a, b, c, d))) >= UNBOUNDED:
+                return -UNBOUNDED, UNBOUNDED
+            match op.name:
+                case "add":
+                    return a + c, b + d
+                case "sub":
+                    return a - d, b - c
+                case "mul":
+                    products = (a * c, a * d, b * c, b * d)
+                    return min(products), max(products)
+                case "floordiv" if c == d and c > 0:
+                    return a // c, b // c
+                case "mod" if c == d and c > 0:
+                    return (a, b) if a // c == b // c and a >= 0 and b < c else (0, c - 1)
+                case "max":
+                    return max(a, c), max(b, d)
+                case "min":
+                    return min(a, c), min(b, d)
+        case Select():
+            (a, b), (c, d) = bounds(expr.then), bounds(expr.otherwise)
+            return min(a, c), max(b, d)
+        case _:
+            pass
+    return -UNBOUNDED, UNBOUNDED
+
+
+# The rules. Each receives the operands, already simple, and gives the simpler term or None.
+
+
+def _divide(left: Expr, right: Expr) -> Expr | None:
+    """(x*c*q + r) // c  ->  x*q + r // c;  r // c -> 0 if 0 <= r < c;  (g*a + b) // (g*c) -> a // c
+    if 0 <= b < g;  (x // b) // c -> x // (b*c)."""
+    if not isinstance(right, Const) or int(right.value) <= 0:
+        return None
+    divisor = int(right.value)
+    whole, rest = _split_multiples(affine(left), divisor)
+    if divisor == 1:
+        return affine(left).expr
+    low, high = rest.bounds
+    if low // divisor == high // divisor and abs(low) < UNBOUNDED and abs(high) < UNBOUNDED:
+        return whole.plus(Affine((), low // divisor)).expr
+    reduced, small = _drop_fraction(rest, divisor)
+    if small != divisor:
+        return whole.plus(affine(_floor_divide(reduced, small))).expr
+    if whole.terms or whole.constant:
+        return whole.plus(Affine(((_floor_divide(rest, divisor), 1),), 0)).expr
+    match rest.terms, rest.constant:
+        case ((Apply(op=op, args=(inner, Const(value=first))), 1),), 0 if op.name == "floordiv":
+            return _floor_divide(affine(inner), int(first) * divisor)
+    return None
+
+
+def _remainder(left: Expr, right: Expr) -> Expr | None:
+    """(x*c*q + r) % c -> r % c;  r % c -> r if 0 <= r < c;  (g*a + b) % (g*c) -> g*(a % c) + b
+    if 0 <= b < g;  (x % b) % c -> x % c if c divides b."""
+    if not isinstance(right, Const) or int(right.value) <= 0:
+        return None
+    divisor = int(right.value)
+    if divisor == 1:
+        return const(0, int64)
+    whole, rest = _split_multiples(affine(left), divisor)
+    low, high = rest.bounds
+    if 0 <= low and high < divisor:
+        return rest.expr
+    common = _common_factor(rest, divisor)
+    outer, inner = _split_multiples(rest, common)
+    first, last = inner.bounds
+    if common > 1 and 0 <= first and last < common:
+        remainder = apply("mod", outer.expr, const(divisor // common, int64))
+        return affine(simplify(remainder)).scaled(common).plus(inner).expr
+    match rest.terms, rest.constant:
+        case ((Apply(op=op, args=(inner_term, Const(value=first_value))), 1),), 0 if (
+            op.name == "mod" and int(first_value) % divisor == 0
+        ):
+            return simplify(apply("mod", inner_term, right))
+    if whole.terms or whole.constant:
+        return apply("mod", rest.expr, right)
+    return None
+
+
+def _sum(left: Expr, right: Expr) -> Expr | None:
+    """k*c*(x // c) + k*(x % c)  ->  k*x."""
+    return _recombine(affine(left).plus(affine(right)))
+
+
+def _difference(left: Expr, right: Expr) -> Expr | None:
+    """As the sum, with the second operand negated."""
+    return _recombine(affine(left).plus(affine(right).scaled(-1)))
+
+
+def _product(left: Expr, right: Expr) -> Expr | None:
+    """c * (sum) -> sum of products, for a constant c."""
+    a, b = affine(left), affine(right)
+    if not a.terms:
+        return b.scaled(a.constant).expr
+    if not b.terms:
+        return a.scaled(b.constant).expr
+    return None
+
+
+def _negation(inner: Expr) -> Expr | None:
+    """-(sum) -> sum of negated terms."""
+    return affine(inner).scaled(-1).expr
+
+
+def _maximum(left: Expr, right: Expr) -> Expr | None:
+    """max(x, y) -> x  if x >= y always."""
+    low, high = affine(left).plus(affine(right).scaled(-1)).bounds
+    return left if low >= 0 else right if high <= 0 else None
+
+
+def _minimum(left: Expr, right: Expr) -> Expr | None:
+    """min(x, y) -> y  if x >= y always."""
+    low, high = affine(left).plus(affine(right).scaled(-1)).bounds
+    return right if low >= 0 else left if high <= 0 else None
+
+
+def _less(left: Expr, right: Expr) -> Expr | None:
+    """x < y -> true or false, if the ranges decide it."""
+    low, high = affine(left).plus(affine(right).scaled(-1)).bounds
+    return const(True, boolean) if high < 0 else const(False, boolean) if low >= 0 else None
+
+
+def _less_equal(left: Expr, right: Expr) -> Expr | None:
+    """x <= y -> true or false, if the ranges decide it."""
+    low, high = affine(left).plus(affine(right).scaled(-1)).bounds
+    return const(True, boolean) if high <= 0 else const(False, boolean) if low > 0 else None
+
+
+def _equal(left: Expr, right: Expr) -> Expr | None:
+    """x == y -> true or false, if the ranges decide it."""
+    low, high = affine(left).plus(affine(right).scaled(-1)).bounds
+    if low > 0 or high < 0:
+        return const(False, boolean)
+    return const(True, boolean) if low == high == 0 else None
+
+
+def _and(left: Expr, right: Expr) -> Expr | None:
+    """true && x -> x;  false && x -> false."""
+    for known, other in ((left, right), (right, left)):
+        if isinstance(known, Const):
+            return other if known.value else known
+    return left if left == right else None
+
+
+def _or(left: Expr, right: Expr) -> Expr | None:
+    """false || x -> x;  true || x -> true."""
+    for known, other in ((left, right), (right, left)):
+        if isinstance(known, Const):
+            return known if known.value else other
+    return left if left == right else None
+
+
+def _not(inner: Expr) -> Expr | None:
+    """!true -> false;  !false -> true;  !!x -> x."""
+    if isinstance(inner, Const):
+        return const(not inner.value, boolean)
+    if isinstance(inner, Apply) and inner.op.name == "not":
+        return inner.args[0]
+    return None
+
+
+INDEX_RULES: Mapping[str, Callable[..., Expr | None]] = {
+    "add": _sum,
+    "sub": _difference,
+    "mul": _product,
+    "neg": _negation,
+    "floordiv": _divide,
+    "mod": _remainder,
+    "max": _maximum,
+    "min": _minimum,
+    "lt": _less,
+    "le": _less_equal,
+    "eq": _equal,
+}
+"""Rules for operators on int64 operands, by operator."""
+
+LOGIC_RULES: Mapping[str, Callable[..., Expr | None]] = {"and": _and, "or": _or, "not": _not}
+"""Rules for operators on bool operands, by operator."""
+
+
+def simplify(expr: Expr) -> Expr:
+    """The term with every index and condition in it simplified, bottom up."""
+    memo: dict[bytes, Expr] = {}
+
+    def visit(term: Expr) -> Expr:
+        known = memo.get(term.digest)
+        if known is None:
+            known = _rewrite(map_children(term, visit))
+            memo[term.digest] = known
+        return known
+
+    return visit(expr)
+
+
+def simplify_tensor(tensor: TensorExpr) -> TensorExpr:
+    """A tensor expression with its body simplified; the same object if nothing changed."""
+    body = simplify(tensor.body)
+    return tensor if body is tensor.body else TensorExpr(tensor.axes, body)
+
+
+def _rewrite(term: Expr) -> Expr:
+    match term:
+        case Apply(op=op, args=args):
+            kind = args[0].dtype
+            table = (
+                INDEX_RULES if kind == int64 else LOGIC_RULES if kind == boolean else {}
+            )
+            rule = table.get(op.name)
+            result = rule(*args) if rule is not None else None
+            return term if result is None or result == term else result
+        case Select(condition=Const(value=value)):
+            return term.then if value else term.otherwise
+        case Select() if term.then == term.otherwise:
+            return term.then
+        case Axis(extent=1):
+            return const(0, int64)
+        case Const() | Axis() | Load() | Cast() | Select() | Reduce():
+            return term
+
+
+def _split_multiples(form: Affine, divisor: int) -> tuple[Affine, Affine]:
+    """`form = divisor * first + second`, where `second` keeps the terms not divisible."""
+    whole = [(atom, c // divisor) for atom, c in form.terms if c % divisor == 0]
+    rest = [(atom, c) for atom, c in form.terms if c % divisor]
+    quotient, remainder = divmod(form.constant, divisor)
+    return _affine(whole, quotient), _affine(rest, remainder)
+
+
+def _common_factor(form: Affine, divisor: int) -> int:
+    """The largest common factor of the divisor and of some terms such that the others, together,
+    stay below it."""
+    best = 1
+    for _, coefficient in form.terms:
+        factor = gcd(coefficient, divisor)
+        if factor <= best:
+            continue
+        _, inner = _split_multiples(form, factor)
+        low, high = inner.bounds
+        if 0 <= low and high < factor:
+            best = factor
+    return best
+
+
+def _drop_fraction(form: Affine, divisor: int) -> tuple[Affine, int]:
+    """`form // divisor` as `reduced // small`, by dropping what stays below a common factor."""
+    factor = _common_factor(form, divisor)
+    if factor == 1:
+        return form, divisor
+    outer, _ = _split_multiples(form, factor)
+    return outer, divisor // factor
+
+
+def _floor_divide(form: Affine, divisor: int) -> Expr:
+    """`form // divisor`, simplified."""
+    term = apply("floordiv", form.expr, const(divisor, int64))
+    result = _divide(*term.args)
+    return term if result is None else result
+
+
+def _recombine(form: Affine) -> Expr:
+    """Replace `k*c*(x // c) + k*(x % c)` by `k*x` wherever the pair occurs."""
+    for atom, factor in form.terms:
+        match atom:
+            case Apply(op=op, args=(inner, Const(value=value))) if op.name == "mod":
+                divisor = int(value)
+                quotient = affine(_floor_divide(affine(inner), divisor))
+                if len(quotient.terms) != 1 or quotient.constant or quotient.terms[0][1] != 1:
+                    continue
+                partner = quotient.terms[0][0]
+                if form.coefficient(partner) != factor * divisor:
+                    continue
+                rest = [(a, c) for a, c in form.terms if a not in (atom, partner)]
+                merged = _affine(rest, form.constant).plus(affine(inner).scaled(factor))
+                return _recombine(merged)
+    return form.expr
+
+
+def simplify_index(expr: Expr) -> Affine:
+    """The affine form of a simplified int64 term."""
+    return affine(simplify(expr))

@@ -1,0 +1,278 @@
+"""The schedule of a task with zero trials: candidates, an estimate for each, the cheapest wins.
+
+The estimate counts cycles of the inner loops from the instruction set's table: multiply-adds,
+loads, the store of the tile, packing, and lanes left idle by tails. It ranks schedules; it does not
+predict time. (Research: `tuning`, section c; the tile model is that of oneDNN's brgemm blocking.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+
+from tensorgen.contraction import Contraction, Roles, assign_roles, contraction_of
+from tensorgen.dialects import VectorDialect, vector_dialect
+from tensorgen.expr import Axis, Expr, Load, Reduce, TensorExpr, walk
+from tensorgen.flat import FlatStage, flat_index, merge_axes, merge_reduction_axes
+from tensorgen.schedule import (
+    Lanes,
+    Loops,
+    RegisterTile,
+    RowStages,
+    Schedule,
+    VectorSource,
+)
+from tensorgen.simplify import affine, simplify
+from tensorgen.target import Target
+from tensorgen.task import Task
+
+REDUCTION_LANES = 32
+"""Lane accumulators of a reduction: the same on every target, so that sums are too."""
+
+WINDOW = 32
+"""Reductions over at most this many elements are written out."""
+
+CHUNK = 2048
+"""Length of the pieces that a one-dimensional loop is cut into for the threads, in elements."""
+
+PARALLEL_WORK = 1 << 15
+"""A kernel of fewer scalar operations is not worth waking the threads for."""
+
+STACK_BYTES = 16 << 10
+"""Rows up to this size live on the stack."""
+
+MULTIPLY_ADD_LATENCY = 4.0
+TILE_OVERHEAD = 24.0
+"""Cycles to set up a tile: pointers, zeroing, loop control."""
+
+TRANSPOSED_STORE = 1.5
+"""Cycles for each element stored one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A schedule and the cycles it is expected to take on one core."""
+
+    schedule: RegisterTile
+    cycles: float
+
+
+def default_schedule(task: Task, target: Target, threads: int) -> Schedule:
+    """The best schedule by the analytical estimate. Deterministic."""
+    contraction = contraction_of(task)
+    if contraction is not None:
+        dialect = vector_dialect(target.isa, contraction.dtype)
+        if dialect is not None:
+            parallel = threads > 1 and _work(task) >= PARALLEL_WORK
+            estimates = list(register_tiles(task, contraction, dialect, parallel))
+            if estimates:
+                return min(estimates, key=lambda e: (e.cycles, str(e.schedule))).schedule
+    return loop_schedule(task, threads)
+
+
+def loop_schedule(task: Task, threads: int) -> Schedule:
+    """Loop nests for each stage, fused at the outer axes that all stages share."""
+    rows = shared_rows(task)
+    parallel = threads > 1 and _work(task) >= PARALLEL_WORK
+    if len(task.stages) == 1:
+        return _stage_loops(task.stages[0], 0, parallel)
+    stages = tuple(_stage_loops(stage, rows, parallel and rows == 0) for stage in task.stages)
+    return RowStages(rows, stages, rows if parallel else 0, STACK_BYTES)
+
+
+def shared_rows(task: Task) -> int:
+    """How many outer axes all stages have in common, each reading earlier stages only in its own
+    row."""
+    count = len(task.inputs)
+    depth = min(len(stage.axes) for stage in task.stages)
+    for position, stage in enumerate(task.stages):
+        first = task.stages[0]
+        while depth and [a.extent for a in stage.axes[:depth]] != [
+            a.extent for a in first.axes[:depth]
+        ]:
+            depth -= 1
+        for term in walk(stage.body):
+            if isinstance(term, Load) and term.operand >= count:
+                while depth and term.indices[:depth] != stage.axes[:depth]:
+                    # Axes of extent one may be read at the constant 0.
+                    same = all(
+                        simplify(index) == simplify(axis)
+                        for index, axis in zip(term.indices[:depth], stage.axes, strict=False)
+                    )
+                    if same:
+                        break
+                    depth -= 1
+        assert position >= 0
+    return depth
+
+
+def _work(task: Task) -> float:
+    """Scalar operations of a task, roughly."""
+    return float(sum(_stage_work(stage) for stage in task.stages))
+
+
+def _stage_work(stage: TensorExpr) -> int:
+    size = max(stage.type.size, 1)
+    inner = 1
+    operations = 1
+    for term in walk(stage.body):
+        if isinstance(term, Reduce):
+            inner = max(inner, prod(axis.extent for axis in term.axes))
+        else:
+            operations += 1
+    return size * inner * max(1, operations // 4)
+
+
+def _stage_loops(stage: TensorExpr, rows: int, parallel: bool) -> Loops:
+    """Lanes along the result or along the reduction, whichever reads memory in order."""
+    inner_axes = tuple(axis for axis in stage.axes[rows:] if axis.extent != 1)
+    body = merge_reduction_axes(_flat(stage.body))
+    index = flat_index(stage.axes, stage.type.shape)
+    merged = merge_axes(FlatStage(inner_axes, index, body))
+    reductions = [term for term in walk(merged.body) if isinstance(term, Reduce)]
+    shared = max(len(merged.axes) - 1, 0)
+    if not reductions:
+        one_loop = len(merged.axes) == 1
+        return Loops(Lanes.OUTPUT, CHUNK, 0, (1 if one_loop else shared) if parallel else 0)
+    small = all(prod(axis.extent for axis in r.axes) <= WINDOW for r in reductions)
+    output = _in_step(merged.body, merged.axes[-1] if merged.axes else None)
+    along = max(
+        (_in_step(r.body, r.axes[-1] if r.axes else None) for r in reductions), default=0.0
+    )
+    if merged.axes and (small or output >= along) and (merged.axes[-1].extent >= 4 or along == 0):
+        outer = shared if shared else 1
+        return Loops(Lanes.OUTPUT, 2 * REDUCTION_LANES, WINDOW if small else 0,
+                     outer if parallel else 0)
+    return Loops(Lanes.REDUCTION, REDUCTION_LANES, 0, len(merged.axes) if parallel else 0)
+
+
+def _flat(expr: Expr) -> Expr:
+    from tensorgen.expr import map_children
+    from tensorgen.types import TensorType
+
+    def flatten(term: Expr) -> Expr:
+        inner = map_children(term, flatten)
+        if isinstance(inner, Load):
+            flat = TensorType(inner.type.dtype, (inner.type.size,))
+            return Load(inner.operand, flat, (flat_index(inner.indices, inner.type.shape),))
+        return inner
+
+    return simplify(flatten(expr))
+
+
+def _in_step(body: Expr, axis: Axis | None) -> float:
+    """The share of loads that move by one element, or not at all, along an axis; 0 if none moves
+    by one."""
+    if axis is None:
+        return 0.0
+    steps = [affine(term.indices[0]).coefficient(axis) for term in walk(body)
+             if isinstance(term, Load)]
+    if 1 not in steps:
+        return 0.0
+    return sum(step in (0, 1) for step in steps) / len(steps)
+
+
+# Register tiles
+
+
+def register_tiles(
+    task: Task, contraction: Contraction, dialect: VectorDialect, parallel: bool
+) -> Iterator[Estimate]:
+    """Every register tile worth considering, with its estimate."""
+    for vector in (0, 1):
+        roles = assign_roles(contraction, vector)
+        if not roles.vectors or roles.contraction.operands[0] == roles.contraction.operands[1]:
+            continue
+        yield from _tiles_for(task, roles, vector, dialect, parallel)
+
+
+def _tiles_for(
+    task: Task, roles: Roles, vector: int, dialect: VectorDialect, parallel: bool
+) -> Iterator[Estimate]:
+    contraction = roles.contraction
+    constant = [task.constant[operand] for operand in contraction.operands]
+    unit_stride = contraction.factors[vector].coefficient(roles.vectors[-1]) == 1
+    row_extent = roles.rows[-1].extent if roles.rows else 1
+    for source in VectorSource:
+        if source is VectorSource.PACKED and not constant[vector]:
+            continue
+        if source is VectorSource.RUNTIME and (constant[vector] or row_extent < 4):
+            continue
+        if source is VectorSource.DIRECT and not unit_stride:
+            continue
+        row_packed = constant[1 - vector] and bool(roles.rows)
+        for rows, vectors in _tile_shapes(row_extent, roles.vectors[-1].extent, dialect):
+            outer = source is VectorSource.RUNTIME or _vectors_outer(roles, vector)
+            schedule = RegisterTile(
+                vector, source, row_packed, rows, vectors, dialect.lanes, outer, parallel
+            )
+            yield Estimate(schedule, _cycles(roles, schedule, dialect))
+
+
+def _tile_shapes(rows: int, columns: int, dialect: VectorDialect) -> Iterator[tuple[int, int]]:
+    """Tiles whose accumulators, vectors and broadcast fit the registers, tails balanced."""
+    available = dialect.registers
+    needed = -(-columns // dialect.lanes)
+    for vectors in range(1, 9):
+        if vectors > max(needed, 1):
+            break
+        most = (available - 1 - vectors) // vectors
+        if most < 1:
+            break
+        tiles = -(-rows // min(rows, most))
+        yield -(-rows // tiles), vectors
+        if most < rows:
+            yield most, vectors
+
+
+def _vectors_outer(roles: Roles, vector: int) -> bool:
+    """Put the loop over the larger operand's tiles outside, so that the smaller one is reread."""
+    factors = roles.contraction.factors
+    size = [
+        prod(axis.extent for axis in (*roles.contraction.axes, *roles.reduction)
+             if factor.coefficient(axis))
+        for factor in factors
+    ]
+    return size[vector] >= size[1 - vector]
+
+
+def _cycles(roles: Roles, schedule: RegisterTile, dialect: VectorDialect) -> float:
+    """Cycles of all tiles on one core."""
+    depth = prod(axis.extent for axis in roles.reduction)
+    outer = prod(axis.extent for axis in (*roles.batch, *roles.rows[:-1], *roles.vectors[:-1]))
+    row_extent = roles.rows[-1].extent if roles.rows else 1
+    column_extent = roles.vectors[-1].extent
+    width = schedule.vectors * dialect.lanes
+    contiguous = affine(roles.contraction.result).coefficient(roles.vectors[-1]) == 1
+    total = 0.0
+    for columns, column_tiles in _parts(column_extent, width):
+        vectors = -(-columns // dialect.lanes)
+        if schedule.source is not VectorSource.DIRECT:
+            vectors = schedule.vectors if columns == width else vectors
+        for rows, row_tiles in _parts(row_extent, schedule.rows):
+            step = max(
+                rows * vectors / dialect.multiply_adds_per_cycle,
+                (rows + vectors) / dialect.loads_per_cycle / 2,
+                MULTIPLY_ADD_LATENCY,
+            )
+            if contiguous:
+                store = rows * vectors * 2.0
+            else:
+                store = rows * min(columns, vectors * dialect.lanes) * TRANSPOSED_STORE
+            total += column_tiles * row_tiles * (depth * step + store + TILE_OVERHEAD)
+        if schedule.source is VectorSource.RUNTIME:
+            unit = roles.contraction.factors[schedule.vector_operand].coefficient(roles.vectors[-1])
+            element = 1.0 / dialect.lanes * 2 if unit == 1 else 1.2
+            repeated = prod(axis.extent for axis in roles.rows[:-1])
+            total += column_tiles * depth * columns * element / max(repeated, 1)
+    return total * outer
+
+
+def _parts(extent: int, tile: int) -> Iterator[tuple[int, int]]:
+    """(length, count) of the full tiles and of the tail."""
+    full, rest = divmod(extent, tile)
+    if full:
+        yield tile, full
+    if rest:
+        yield rest, 1

@@ -1,0 +1,91 @@
+"""Cases of a comparison: static shapes and seeded inputs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from tasor.peer_cases import CaseError, sample_inputs, with_static_shapes, write_case
+
+
+def model(
+    *sizes: int | str | None, element: int = TensorProto.FLOAT, name: str = "x"
+) -> onnx.ModelProto:
+    graph = helper.make_graph(
+        [helper.make_node("Identity", [name], ["y"])],
+        "g",
+        [helper.make_tensor_value_info(name, element, list(sizes))],
+        [helper.make_tensor_value_info("y", element, list(sizes))],
+        [helper.make_tensor("w", TensorProto.FLOAT, [1], [0.0])],
+    )
+    # Old files list their weights among the inputs.
+    graph.input.append(helper.make_tensor_value_info("w", TensorProto.FLOAT, [1]))
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def test_symbolic_sizes_take_the_given_shape() -> None:
+    fixed = with_static_shapes(model("n", 3, None), {"x": (2, 3, 5)})
+    onnx.checker.check_model(fixed, full_check=True)
+    inferred = onnx.shape_inference.infer_shapes(fixed, strict_mode=True)
+    dims = inferred.graph.output[0].type.tensor_type.shape.dim
+    assert [size.dim_value for size in dims] == [2, 3, 5]
+
+
+def test_static_sizes_need_no_shape_and_the_original_stays(tmp_path: Path) -> None:
+    original = model(2, 3)
+    before = original.SerializeToString()
+    case = write_case(tmp_path / "m.onnx", original, name="case", group="group")
+    assert case.shapes == {"x": (2, 3)}
+    assert case.outputs == ("y",)
+    assert original.SerializeToString() == before
+
+
+@pytest.mark.parametrize(
+    ("sizes", "shapes", "message"),
+    [
+        (("n", 3), {}, r"input 'x': expected a static shape, got \(None, 3\); give its shape"),
+        ((-1, 3), {}, "expected a static shape"),
+        ((2, 3), {"x": (2, 4)}, r"expected a shape that fits \(2, 3\), got \(2, 4\)"),
+        (("n", 3), {"x": (3,)}, "expected a shape that fits"),
+        ((2, 3), {"z": (2, 3)}, "shapes: expected names among 'x', got 'z'"),
+    ],
+)
+def test_shapes_that_do_not_fit_are_refused(
+    sizes: tuple[int | str, ...], shapes: dict[str, tuple[int, ...]], message: str
+) -> None:
+    with pytest.raises(CaseError, match=message):
+        with_static_shapes(model(*sizes), shapes)
+
+
+def test_names_with_newlines_stay_on_one_line() -> None:
+    with pytest.raises(CaseError) as refused:
+        with_static_shapes(model("n", name="a\nb"), {})
+    assert "\n" not in str(refused.value)
+
+
+def test_inputs_depend_on_the_seed_alone() -> None:
+    ((_, first),) = sample_inputs(model(4, 4), seed=3)
+    ((_, again),) = sample_inputs(model(4, 4), seed=3)
+    ((_, other),) = sample_inputs(model(4, 4), seed=4)
+    assert np.array_equal(first, again)
+    assert not np.array_equal(first, other)
+
+
+@pytest.mark.parametrize(
+    ("element", "dtype"),
+    [(TensorProto.INT64, np.int64), (TensorProto.UINT8, np.uint8), (TensorProto.INT32, np.int32)],
+)
+def test_integers_stay_below_their_limit(element: int, dtype: type[np.generic]) -> None:
+    ((_, drawn),) = sample_inputs(model(1000, element=element), integers_below=7)
+    assert drawn.dtype == dtype
+    assert drawn.min() == 0
+    assert drawn.max() == 6
+
+
+def test_other_element_types_are_refused() -> None:
+    with pytest.raises(CaseError, match="expected floats, integers or booleans, got object"):
+        sample_inputs(model(2, element=TensorProto.STRING))

@@ -1,0 +1,70 @@
+"""The engines: every one gives the same outputs under the same two calls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+
+import tasor
+from tasor.peer_cases import Case, write_case
+from tasor.peer_engines import PEERS, open_model
+from tensorgen.types import Array, Shape
+
+
+@pytest.fixture
+def case(tmp_path: Path) -> Case:
+    """Two inputs, two outputs of different shapes, names that peers like to change."""
+    graph = helper.make_graph(
+        [
+            helper.make_node("Sub", ["b:0", "a/x"], ["difference"]),
+            helper.make_node("ReduceMax", ["difference"], ["largest"], axes=[1], keepdims=0),
+        ],
+        "g",
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, 3]) for name in ("b:0", "a/x")],
+        [
+            helper.make_tensor_value_info("largest", TensorProto.FLOAT, [2]),
+            helper.make_tensor_value_info("difference", TensorProto.FLOAT, [2, 3]),
+        ],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    return write_case(tmp_path / "m.onnx", model, name="two by two", group="group")
+
+
+def expected(case: Case) -> tuple[Array, Array]:
+    inputs: dict[str, np.ndarray] = dict(case.inputs)
+    difference = np.subtract(inputs["b:0"], inputs["a/x"])
+    return difference.max(axis=1), difference
+
+
+@pytest.mark.parametrize("engine", PEERS)
+def test_peers_give_outputs_in_the_order_of_the_graph(engine: str, case: Case) -> None:
+    pytest.importorskip(engine)
+    opened = open_model(engine, case, 1, {})
+    opened.run()
+    for got, wanted in zip(opened.outputs(), expected(case), strict=True):
+        np.testing.assert_array_equal(got, wanted)
+
+
+def test_tasor_is_compiled_with_the_shapes_threads_and_options(
+    case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Model:
+        def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+            assert inputs.keys() == {"b:0", "a/x"}
+            largest, difference = expected(case)
+            return {"difference": difference, "largest": largest}
+
+    def compiled(model: str, *, shapes: Mapping[str, Shape], threads: int, trials: int) -> Model:
+        assert Path(model) == case.model
+        assert shapes == {"b:0": (2, 3), "a/x": (2, 3)}
+        assert (threads, trials) == (3, 7)
+        return Model()
+
+    monkeypatch.setattr(tasor, "compile", compiled, raising=False)
+    opened = open_model("tasor", case, 3, {"trials": 7})
+    opened.run()
+    assert [array.shape for array in opened.outputs()] == [(2,), (2, 3)]

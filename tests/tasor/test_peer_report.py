@@ -1,0 +1,107 @@
+"""What a comparison reports: means, tables, JSON."""
+
+from __future__ import annotations
+
+import json
+from math import inf, nan
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+from rich.table import Table
+
+from tasor.peer_report import (
+    document,
+    failure_lines,
+    geometric_mean,
+    group_means,
+    summary,
+    table,
+    write_document,
+)
+from tasor.peers import Failure, Row, Timing
+
+positive = st.floats(1e-3, 1e3)
+
+
+def timing(engine: str, milliseconds: float, deviation: float | None = None) -> Timing:
+    return Timing(engine, milliseconds, milliseconds, milliseconds, 1, 0.0, deviation, quiet=True)
+
+
+def row(group: str, ratio: float, threads: int = 1) -> Row:
+    results = (timing("tasor", 1.0), timing("onnxruntime", ratio))
+    return Row(f"case of {group}", group, threads, None, results)
+
+
+def drawn(drawing: Table) -> str:
+    console = Console(width=200)
+    with console.capture() as captured:
+        console.print(drawing)
+    return captured.get()
+
+
+@given(st.lists(positive, min_size=1))
+def test_geometric_mean_lies_between_and_inverts(values: list[float]) -> None:
+    mean = geometric_mean(values)
+    assert min(values) * (1 - 1e-9) <= mean <= max(values) * (1 + 1e-9)
+    assert geometric_mean([1 / value for value in values]) == pytest.approx(1 / mean)
+
+
+@pytest.mark.parametrize("values", [[], [0.0], [1.0, -1.0]])
+def test_geometric_mean_of_nothing_is_refused(values: list[float]) -> None:
+    with pytest.raises(ValueError, match="geometric mean: expected positive numbers"):
+        geometric_mean(values)
+
+
+def test_means_per_group_and_thread_count() -> None:
+    failed = Row("c", "b", 1, None, (Failure("tasor", "no"), timing("onnxruntime", 1.0)))
+    means = group_means([row("b", 2.0), row("a", 1.0), row("a", 4.0), row("a", 3.0, 2), failed])
+    assert means == pytest.approx(
+        {("a", 1): 2.0, ("a", 2): 3.0, ("b", 1): 2.0, ("all", 1): 2.0, ("all", 2): 3.0}
+    )
+    assert list(means)[-2:] == [("all", 1), ("all", 2)]
+
+
+def test_table_marks_wrong_and_unsteady_figures() -> None:
+    unsteady = Timing("onnxruntime", 1.0, 0.9, 1.3, 9, 0.0, None, quiet=True)
+    results = (timing("tasor", 0.5, 0.25), unsteady, Failure("openvino", "no"))
+    text = drawn(table([Row("[red]case", "g", 1, None, results)], [r.engine for r in results]))
+    assert "0.5 off by 0.2" in text
+    assert "1 ~" in text
+    assert "failed" in text
+    assert "[red]case" in text
+    assert "2.00" in text
+
+
+def test_failures_say_who_where_and_why() -> None:
+    failed = Row("c", "g", 2, None, (timing("tasor", 1.0), Failure("openvino", "no such op")))
+    assert failure_lines([row("a", 1.0), failed]) == (
+        "openvino failed on 'c' with 2 threads: no such op",
+    )
+
+
+@pytest.mark.parametrize("odd", [inf, nan])
+def test_table_marks_a_deviation_that_is_no_number(odd: float) -> None:
+    text = drawn(table([Row("c", "g", 1, None, (timing("tasor", 1.0, odd),))], ["tasor"]))
+    assert "off by" in text
+
+
+def test_summary_ends_with_all_groups() -> None:
+    assert "1.414" in drawn(summary([row("a", 1.0), row("b", 2.0)]))
+
+
+def test_document_is_json_and_complete(tmp_path: Path) -> None:
+    results = (timing("tasor", 1.0, inf), Failure("openvino", "no"))
+    content = document([row("a", 2.0), Row("c", "g", 1, 7, results)], ["tasor"], {"rounds": 5})
+    target = tmp_path / "out.json"
+    write_document(target, content)
+    read = json.loads(target.read_text())
+    assert read.keys() == {"machine", "versions", "settings", "rows", "geometric_means"}
+    assert read["rows"][1]["engines"]["openvino"] == {"failure": "no"}
+    assert read["rows"][1]["engines"]["tasor"]["deviation"] == "inf"
+    assert read["rows"][1]["flops"] == 7
+    assert {"group": "a", "threads": 1, "ratio": 2.0} in read["geometric_means"]
+    assert read["machine"]["cpus"] >= 1
+    assert list(tmp_path.iterdir()) == [target]

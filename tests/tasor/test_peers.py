@@ -1,0 +1,149 @@
+"""The comparison: statistics, workers that answer, workers that fail."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+
+from tasor.peer_cases import Case, write_case
+from tasor.peer_engines import MissingPackage, engine_version, require_engines
+from tasor.peer_worker import time_turn
+from tasor.peers import Comparison, Failure, Row, Timing, deviation, pinned_cpus
+
+
+def timing(engine: str, milliseconds: float) -> Timing:
+    return Timing(engine, milliseconds, milliseconds, milliseconds, 1, 0.0, None, quiet=True)
+
+
+def row(*results: Timing | Failure) -> Row:
+    return Row("case", "group", 1, None, results)
+
+
+@pytest.fixture
+def case(tmp_path: Path) -> Case:
+    graph = helper.make_graph(
+        [helper.make_node("Relu", ["x"], ["positive"]), helper.make_node("Neg", ["x"], ["minus"])],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4, 8])],
+        [
+            helper.make_tensor_value_info(name, TensorProto.FLOAT, [4, 8])
+            for name in ("positive", "minus")
+        ],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    return write_case(tmp_path / "m.onnx", model, name="two outputs", group="group")
+
+
+def test_ratio_is_best_peer_over_tasor() -> None:
+    measured = row(timing("tasor", 2.0), timing("onnxruntime", 5.0), timing("openvino", 3.0))
+    assert measured.ratio == 1.5
+
+
+def test_ratio_ignores_a_peer_that_failed() -> None:
+    measured = row(timing("tasor", 2.0), timing("onnxruntime", 5.0), Failure("openvino", "no"))
+    assert measured.ratio == 2.5
+
+
+def test_no_ratio_without_tasor_or_without_peers() -> None:
+    assert row(timing("onnxruntime", 5.0), Failure("tasor", "no")).ratio is None
+    assert row(timing("tasor", 5.0)).ratio is None
+
+
+def test_deviation_is_relative_to_the_range_with_zero() -> None:
+    reference = (np.array([100.0, 102.0]), np.array([0.0, -1.0]))
+    assert deviation(reference, reference) == 0.0
+    assert deviation(reference, (reference[0] + 1.02, reference[1])) == pytest.approx(0.01)
+    assert deviation(reference, (reference[0], reference[1] + 0.5)) == pytest.approx(0.5)
+
+
+def test_deviation_of_what_is_not_finite() -> None:
+    odd = (np.array([np.nan, np.inf, -np.inf, 1.0]),)
+    assert deviation(odd, odd) == 0.0
+    assert deviation(odd, (np.array([0.0, np.inf, -np.inf, 1.0]),)) == float("inf")
+    assert deviation(odd, (np.array([np.nan, -np.inf, -np.inf, 1.0]),)) == float("inf")
+    assert deviation((np.ones(2),), (np.array([1.0, np.nan]),)) == float("inf")
+
+
+def test_deviation_of_other_shapes_and_of_zeros() -> None:
+    assert deviation((np.ones((2, 1)),), (np.ones((1, 2)),)) == float("inf")
+    assert deviation((np.ones(2),), ()) == float("inf")
+    assert deviation((np.zeros(2),), (np.full(2, 1e-9),)) == float("inf")
+    assert deviation((np.zeros((0, 3)),), (np.zeros((0, 3)),)) == 0.0
+    assert deviation((np.array([True, False]),), (np.array([True, True]),)) == 1.0
+
+
+def test_a_turn_lasts_as_long_as_it_should() -> None:
+    start = time.perf_counter()
+    timed = time_turn(lambda: time.sleep(0.002), 0.1)
+    assert 0.1 <= time.perf_counter() - start < 1.0
+    assert timed.calls > 1
+    assert timed.milliseconds >= 2.0
+
+
+def test_a_turn_shorter_than_a_call_times_one_call() -> None:
+    assert time_turn(lambda: time.sleep(0.02), 0.001).calls == 1
+
+
+def test_pinned_cpus_are_allowed_and_distinct() -> None:
+    allowed = os.sched_getaffinity(0)
+    for threads in range(1, len(allowed) + 1):
+        cpus = pinned_cpus(threads)
+        assert len(set(cpus)) == threads
+        assert set(cpus) <= allowed
+
+
+def test_too_many_threads_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"threads: expected at most \d+ CPUs here, got 100000"):
+        pinned_cpus(100_000)
+    with pytest.raises(ValueError, match="threads: expected at least 1, got 0"):
+        pinned_cpus(0)
+
+
+def test_unknown_and_missing_engines(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ValueError, match=r"engine: expected one of tasor, .*, got 'tvm'"):
+        require_engines(("tvm",))
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(MissingPackage, match="pip install openvino"):
+        require_engines(("openvino",))
+
+
+def test_version_of_what_is_not_installed() -> None:
+    assert engine_version("no-such-engine") == "unpackaged"
+
+
+def test_peers_agree_and_are_timed(case: Case) -> None:
+    pytest.importorskip("openvino")
+    with Comparison(("onnxruntime", "openvino"), 1) as comparison:
+        measured = comparison.measure(case, seconds=0.2, rounds=2)
+    reference, other = (measured.timing(engine) for engine in ("onnxruntime", "openvino"))
+    assert reference is not None
+    assert reference.deviation is None
+    assert reference.fastest <= reference.milliseconds <= reference.slowest
+    assert other is not None
+    assert other.deviation == 0.0
+    assert reference.quiet
+    assert other.quiet
+
+
+def test_a_failure_is_a_result_and_the_next_case_runs(case: Case, tmp_path: Path) -> None:
+    broken = tmp_path / "broken.onnx"
+    broken.write_bytes(b"not a model")
+    with Comparison(("onnxruntime",), 1) as comparison:
+        refused = comparison.measure(replace(case, model=broken), seconds=0.1, rounds=1)
+        measured = comparison.measure(case, seconds=0.1, rounds=1)
+    (failure,) = refused.results
+    assert isinstance(failure, Failure)
+    assert "\n" not in failure.message
+    assert measured.timing("onnxruntime") is not None
+
+
+def test_silence_is_a_failure(case: Case) -> None:
+    with Comparison(("onnxruntime",), 1, timeout=0.001) as comparison:
+        (failure,) = comparison.measure(case, seconds=0.1, rounds=1).results
+    assert failure == Failure("onnxruntime", "no answer within 0.001 s")

@@ -1,0 +1,282 @@
+"""Loading and calling libraries: values, refusals, status codes, threads, cost of a call."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import timeit
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from tensorgen.build import build_library, find_compiler, supports_openmp
+from tensorgen.library import ARENA_ALIGNMENT, InputError, Library, RunError
+from tensorgen.ports import Port
+from tensorgen.target import host_target
+from tensorgen.types import DTYPES, DType, TensorType, float32, int32
+
+HOST = host_target()
+MATRIX = TensorType(float32, (2, 3))
+
+# Copies through the arena, and checks what the caller promises.
+SCALE = """
+#include <stddef.h>
+#include <stdint.h>
+int scale_run(void *arena, size_t arena_bytes, const float *x, const int32_t *factor, float *y);
+int scale_run(void *arena, size_t arena_bytes, const float *x, const int32_t *factor, float *y)
+{
+    float *kept = arena;
+    if (arena == NULL || x == NULL || y == NULL) return -1;
+    if ((uintptr_t)arena % 64 != 0) return -2;
+    if (arena_bytes < 6 * sizeof(float)) return -3;
+    if (*factor < 0) return *factor;
+    for (int round = 0; round < 200; round++)
+        for (int i = 0; i < 6; i++) ((volatile float *)kept)[i] = x[i];
+    for (int i = 0; i < 6; i++) y[i] = kept[i] * (float)*factor;
+    return 0;
+}
+"""
+SCALE_INPUTS = (Port("x", MATRIX), Port("factor", TensorType(int32, ())))
+SCALE_OUTPUTS = (Port("y", MATRIX),)
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="module")
+def scale(cache: Path) -> Library:
+    path = build_library({"scale.c": SCALE}, target=HOST, cache=cache)
+    return Library(path, "scale", SCALE_INPUTS, SCALE_OUTPUTS, 24)
+
+
+def matrix() -> NDArray[np.float32]:
+    return np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+def factor(value: int) -> NDArray[np.int32]:
+    return np.array(value, np.int32)
+
+
+def test_computes_and_leaves_its_inputs_alone(scale: Library) -> None:
+    x = matrix()
+    x.flags.writeable = False
+    (y,) = scale.run([x, factor(3)])
+    assert y.dtype == np.float32
+    np.testing.assert_array_equal(y, 3 * matrix())
+    np.testing.assert_array_equal(x, matrix())
+
+
+def test_each_call_gives_fresh_outputs(scale: Library) -> None:
+    (first,) = scale.run([matrix(), factor(1)])
+    (second,) = scale.run([matrix(), factor(2)])
+    assert not np.shares_memory(first, second)
+    np.testing.assert_array_equal(first, matrix())
+
+
+def test_writes_to_the_callers_outputs(scale: Library) -> None:
+    y = np.zeros((2, 3), np.float32)
+    scale.run_into([matrix(), factor(2)], [y])
+    np.testing.assert_array_equal(y, 2 * matrix())
+
+
+@pytest.mark.parametrize(
+    ("x", "message"),
+    [
+        (np.zeros((3, 2), np.float32), r"expected float32[2,3], got float32[3,2]; convert"),
+        (np.zeros((2, 3), np.float64), r"expected float32[2,3], got float64[2,3]; convert"),
+        (np.zeros((2, 3), ">f4"), r"expected float32[2,3], got >f4[2, 3]; convert"),
+        (np.zeros((2, 3), object), r"expected float32[2,3], got object[2, 3]; convert"),
+        (np.zeros((2, 3), "U4"), r"expected float32[2,3], got <U4[2, 3]; convert"),
+        (np.zeros((3, 2), np.float32).T, "in contiguous aligned memory, got strides (4, 8) over"),
+        (np.zeros((2, 6), np.float32)[:, ::2], "got strides (24, 8) over elements of 4 bytes; "),
+        (np.zeros(25, np.uint8)[1:].view(np.float32).reshape(2, 3), "pass numpy.ascontiguousarray"),
+        ([[0, 0, 0], [0, 0, 0]], "expected float32[2,3], got list; pass a numpy array"),
+        (None, "expected float32[2,3], got NoneType; pass a numpy array"),
+    ],
+)
+def test_a_wrong_input_is_refused_by_name(scale: Library, x: Any, message: str) -> None:
+    with pytest.raises(InputError) as refusal:
+        scale.run([x, factor(1)])
+    assert str(refusal.value).startswith("input 'x': expected float32[2,3]")
+    assert message in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_wrong_output_is_refused_by_name(scale: Library) -> None:
+    with pytest.raises(InputError, match=r"^output 'y': expected float32\[2,3\], got float32\[6\]"):
+        scale.run_into([matrix(), factor(1)], [np.zeros(6, np.float32)])
+
+
+def test_an_output_that_cannot_be_written_is_refused(scale: Library) -> None:
+    y = matrix()
+    y.flags.writeable = False
+    with pytest.raises(InputError, match=r"^output 'y': expected memory that can be written"):
+        scale.run_into([matrix(), factor(1)], [y])
+
+
+def test_a_wrong_number_of_inputs_is_refused(scale: Library) -> None:
+    with pytest.raises(InputError, match=r"^scale: expected 2 input arrays \('x', 'factor'\), got"):
+        scale.run([matrix()])
+
+
+@pytest.mark.parametrize(
+    ("status", "part"),
+    [
+        (-1, "got NULL"), (-2, "aligned pointers"), (-3, "larger arena"), (-4, "overlap"),
+        (-5, "CPU with the instructions"), (-6, "weights"), (-77, "got -77"),
+    ],
+)  # fmt: skip
+def test_a_status_becomes_an_error_in_words(scale: Library, status: int, part: str) -> None:
+    with pytest.raises(RunError) as refusal:
+        scale.run([matrix(), factor(status)])
+    assert str(refusal.value).startswith("scale_run: expected ")
+    assert part in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+
+
+def test_the_arena_has_the_size_that_was_said(scale: Library) -> None:
+    small = Library(scale.path, "scale", SCALE_INPUTS, SCALE_OUTPUTS, 23)
+    with pytest.raises(RunError, match="larger arena"):
+        small.run([matrix(), factor(1)])
+
+
+@pytest.mark.parametrize("arena_bytes", [0, 1, 64, 100_000, 50_000_000])
+def test_the_arena_is_aligned_and_all_of_it_can_be_written(cache: Path, arena_bytes: int) -> None:
+    source = (
+        "#include <stddef.h>\n#include <stdint.h>\n#include <string.h>\n"
+        "int fill_run(void *arena, size_t bytes, int64_t *y) {\n"
+        "memset(arena, 255, bytes); *y = (int64_t)((uintptr_t)arena % 64 + bytes); return 0; }\n"
+    )
+    path = build_library({"fill.c": source}, target=HOST, cache=cache)
+    int64_scalar = TensorType(next(dtype for dtype in DTYPES if dtype.name == "int64"), ())
+    library = Library(path, "fill", (), (Port("y", int64_scalar),), arena_bytes)
+    assert ARENA_ALIGNMENT == 64
+    for _ in range(3):
+        assert library.run([])[0].item() == arena_bytes
+
+
+def test_an_arena_that_memory_has_no_room_for_is_told(scale: Library) -> None:
+    huge = Library(scale.path, "scale", SCALE_INPUTS, SCALE_OUTPUTS, 2**55)
+    with pytest.raises(RunError, match=rf"^scale: expected {2**55} bytes of memory for the arena"):
+        huge.run([matrix(), factor(1)])
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("shape", [(), (0,), (2, 0, 3), (5,), (2, 3, 4)])
+def test_every_element_type_and_shape_passes_through(
+    cache: Path, dtype: DType, shape: tuple[int, ...]
+) -> None:
+    tensor = TensorType(dtype, shape)
+    source = (
+        "#include <stddef.h>\n#include <stdint.h>\n"
+        f"int copy_run(void *arena, size_t bytes, const {dtype.c_name} *x, {dtype.c_name} *y) {{\n"
+        f"for (int i = 0; i < {tensor.size}; i++) y[i] = x[i];\nreturn 0; }}\n"
+    )
+    path = build_library({"copy.c": source}, target=HOST, flags=("-O0",), cache=cache)
+    library = Library(path, "copy", (Port("x", tensor),), (Port("y", tensor),), 0)
+    values = np.arange(tensor.size, dtype=np.int64) % 2
+    x = values.astype(dtype.numpy).reshape(shape)
+    (y,) = library.run([x])
+    assert y.dtype == dtype.numpy
+    np.testing.assert_array_equal(y, x)
+
+
+def test_several_threads_share_one_library(scale: Library) -> None:
+    def many(value: int) -> bool:
+        x = np.full((2, 3), value, np.float32)
+        return all((scale.run([x, factor(2)])[0] == 2 * value).all() for _ in range(300))
+
+    with ThreadPoolExecutor(6) as pool:
+        assert all(pool.map(many, range(6)))
+
+
+def test_python_runs_on_while_the_library_computes(cache: Path) -> None:
+    # The library waits for the other thread, which can only come if Python's lock is free.
+    source = (
+        "#include <stddef.h>\n#include <stdint.h>\nstatic volatile int arrived;\n"
+        "int meet_run(void *arena, size_t bytes, int32_t *y) {\n"
+        "__atomic_add_fetch(&arrived, 1, __ATOMIC_SEQ_CST);\n"
+        "for (long i = 0; i < 4000000000L && arrived < 2; i++) {}\n*y = arrived; return 0; }\n"
+    )
+    path = build_library({"meet.c": source}, target=HOST, flags=("-O1",), cache=cache)
+    library = Library(path, "meet", (), (Port("y", TensorType(int32, ())),), 0)
+    with ThreadPoolExecutor(2) as pool:
+        met = [future.result()[0].item() for future in [pool.submit(library.run, ()) for _ in "ab"]]
+    assert met == [2, 2]
+
+
+def test_a_call_costs_microseconds(scale: Library) -> None:
+    arguments = [matrix(), factor(2)]
+    seconds = min(timeit.repeat(lambda: scale.run(arguments), number=500, repeat=7)) / 500
+    assert seconds < 50e-6
+
+
+def test_a_file_that_is_no_library_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "text.so"
+    path.write_text("not a library\n")
+    with pytest.raises(RunError, match=r"^library: expected .*text\.so to be a library for this"):
+        Library(path, "m", (), (), 0)
+
+
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match=r"^library: expected .*gone\.so to be a library"):
+        Library(tmp_path / "gone.so", "m", (), (), 0)
+
+
+def test_another_librarys_name_is_refused(scale: Library) -> None:
+    with pytest.raises(RunError, match=r"expected the function other_run in .*, got none"):
+        Library(scale.path, "other", SCALE_INPUTS, SCALE_OUTPUTS, 24)
+
+
+CLOSING_PROGRAM = """
+import gc, sys, time
+from pathlib import Path
+import numpy as np
+from tensorgen.build import build_library
+from tensorgen.library import Library
+from tensorgen.ports import Port
+from tensorgen.target import host_target
+from tensorgen.types import TensorType, int32
+
+source = '''
+#include <stddef.h>
+#include <stdint.h>
+int sum_run(void *arena, size_t bytes, int32_t *y) {
+    int total = 0;
+    #pragma omp parallel for reduction(+ : total) num_threads(3)
+    for (int i = 0; i < 3; i++) total += i + VALUE;
+    *y = total;
+    return 0;
+}
+'''
+for value in range(3):
+    sources = {"sum.c": source.replace("VALUE", str(value))}
+    path = build_library(sources, target=host_target(), threads=2, cache=Path(sys.argv[1]))
+    library = Library(path, "sum", (), (Port("y", TensorType(int32, ())),), 0)
+    assert library.run([])[0] == 3 + 3 * value
+    del library
+    gc.collect()
+    time.sleep(0.3)
+print("done")
+"""
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+def test_closing_a_library_leaves_its_openmp_threads_asleep_in_peace(
+    cache: Path, compiler: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CC", compiler)
+    if shutil.which(compiler) is None or not supports_openmp(find_compiler(HOST), cache):
+        pytest.skip(f"needs {compiler} with OpenMP")
+    done = subprocess.run(
+        [sys.executable, "-c", CLOSING_PROGRAM, str(cache)],
+        cwd=Path(__file__).resolve().parents[2], capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout.strip()) == (0, "done"), done.stderr
