@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Union
 
 import numpy as np
+from numpy.typing import NDArray
 
 from graphopt.graph import Constant, Input, Node, Value, topological_order
 from graphopt.instances import Instance, instances
@@ -56,7 +56,8 @@ class Refuted:
 
     def __str__(self) -> str:
         names = ", ".join(
-            f"{name}: {value.type}" for name, value in sorted(self.instance.bindings.tensors.items())
+            f"{name}: {value.type}"
+            for name, value in sorted(self.instance.bindings.tensors.items())
         )
         return (
             f"differ at {list(self.index)}: {self.source[self.index]} and "
@@ -69,7 +70,7 @@ class Untested:
     """No instance was found on which both sides are defined."""
 
 
-Outcome = Union[Agreed, Refuted, Untested]
+Outcome = Agreed | Refuted | Untested
 
 
 def check_rule(
@@ -120,9 +121,10 @@ _ROUNDING = frozenset(
     {
         "div", "pow", "sqrt", "exp", "log", "sin", "cos", "tan", "asin", "acos", "atan", "sinh",
         "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "sigmoid", "mod", "fmod",
+        "reduce_prod", "cumulative_product",
     }
 )  # fmt: skip
-"""Operators that round even on small integers."""
+"""Operators whose results round, or grow beyond what is exact, even on small integers."""
 
 
 def _tolerance(values: Sequence[Value]) -> float:
@@ -134,7 +136,7 @@ def _tolerance(values: Sequence[Value]) -> float:
     return 1e-4 if narrow else 1e-11
 
 
-def _differing(source: Array, target: Array, relative: float) -> np.ndarray[..., np.dtype[np.bool_]]:
+def _differing(source: Array, target: Array, relative: float) -> NDArray[np.bool_]:
     if source.dtype.kind != "f" or relative == 0.0:
         return np.asarray((source != target) & ~((source != source) & (target != target)))
     close = np.isclose(source, target, rtol=relative, atol=relative, equal_nan=True)

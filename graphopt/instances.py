@@ -19,7 +19,7 @@ from typing import assert_never
 import numpy as np
 
 from graphopt.graph import Constant, Node, Param, Value
-from graphopt.matching import NO_BINDINGS, literal_array, Bindings
+from graphopt.matching import NO_BINDINGS, Bindings, literal_array
 from graphopt.pattern import Application, FunctionCall, Literal, Name, Sequence, Term, Variable
 from graphopt.proposals import UNFIT, Known, Misfit, Proposal, Random, propose
 from graphopt.rule import Rule, replacement

@@ -29,7 +29,7 @@ from graphopt.pattern import (
     Term,
     Variable,
 )
-from graphopt.rule_functions import FUNCTIONS, Undefined
+from graphopt.rule_functions import FUNCTIONS, Undefined, integer_range
 from tensorgen.types import DType
 
 Bound = Value | tuple[Value, ...] | Param | Params
@@ -204,8 +204,8 @@ def literal_array(literal: Literal, dtype: DType) -> np.ndarray[tuple[()], np.dt
     if isinstance(value, float) and not dtype.is_float:
         return None
     if isinstance(value, int) and dtype.is_integer:
-        limits = np.iinfo(dtype.numpy)
-        if not limits.min <= value <= limits.max:
+        least, most = integer_range(dtype)
+        if not least <= value <= most:
             return None
     array = np.asarray(value, dtype=np.float64 if dtype.is_float else None).astype(dtype.numpy)
     if isinstance(value, int) and dtype.is_float and int(array.astype(np.float64)) != value:

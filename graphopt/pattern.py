@@ -24,7 +24,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
-from typing import Union, assert_never
+from typing import assert_never
 
 from graphopt.graph import Param
 from graphopt.ops.spec import OpSpec
@@ -74,7 +74,7 @@ class FunctionCall:
     args: tuple[Expression, ...]
 
 
-Expression = Union[Name, Literal, FunctionCall]
+Expression = Name | Literal | FunctionCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class Application:
         return tuple(name for name in self.op.params if name not in named)
 
 
-Term = Union[Variable, Literal, Sequence, Application]
+Term = Variable | Literal | Sequence | Application
 
 
 @dataclass(frozen=True, slots=True)

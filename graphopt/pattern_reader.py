@@ -187,10 +187,10 @@ class _Reader:
                 self.scope.labels.add(target.id)
                 return application
             case _:
-                value = _literal(node)
-                if isinstance(value, int | float):
-                    return Literal(value)
-                self.fail(node, f"expected a tensor, got {self.shown(node)}")
+                literal = _literal(node)
+                if not isinstance(literal, int | float):
+                    self.fail(node, f"expected a tensor, got {self.shown(node)}")
+                return Literal(literal)
 
     def operator(self, node: ast.Call) -> OpSpec:
         if not isinstance(node.func, ast.Name):

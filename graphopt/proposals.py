@@ -351,9 +351,7 @@ def _conv(known: Known, random: Random) -> Proposal:
         if w.rank != x.rank or w.shape[1] == 0 or x.shape[1] % w.shape[1]:
             raise Misfit
         groups = x.shape[1] // w.shape[1]
-    elif x is not None and x.shape[1] % groups:
-        groups = 1
-    elif w is not None and w.shape[0] % groups:
+    elif (x is not None and x.shape[1] % groups) or (w is not None and w.shape[0] % groups):
         groups = 1
     kernel = tuple(random.choice((1, 2, 3)) for _ in range(rank)) if w is None else w.shape[2:]
     dtype = float64 if known.element == boolean else known.element

@@ -7,8 +7,11 @@ neither fast nor careful with memory.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 
 from graphopt.graph import Constant, Graph, Input, Node, Value, inputs_of
+from graphopt.ops.spec import expression_of
+from tensorgen.expr import Reduce, walk
 from tensorgen.types import Array, ShapeError, type_of
 
 MAX_FOLDED_BYTES = 64 * 2**20
@@ -16,6 +19,16 @@ MAX_FOLDED_BYTES = 64 * 2**20
 
 FREELY_FOLDED_BYTES = 2**20
 """Up to this size a constant may be larger than what it is computed from."""
+
+MAX_FOLDED_TOTAL = 2**30
+"""Bytes of results that one folder computes in all."""
+
+MAX_FOLDED_TERMS = {"matmul": 2**33, "conv": 2**28, "einsum": 2**28}
+"""Products that a contraction may add up when folded: a matrix product is fast, the others need
+memory for each term."""
+
+MAX_FOLDED_READS = 2**28
+"""Elements that any other operator may read when folded."""
 
 
 def evaluate_graph(graph: Graph, inputs: Mapping[str, Array]) -> tuple[Array, ...]:
@@ -50,12 +63,13 @@ class ConstantFolder:
 
     Calling it gives an equal value; the same object if there was nothing to fold. A result is kept
     as a node if it exceeds `MAX_FOLDED_BYTES`, or if it is larger than its operands and exceeds
-    `FREELY_FOLDED_BYTES`, so that folding never bloats a model. ShapeError if constants turn out to
-    be outside an operator's domain (an index out of bounds).
+    `FREELY_FOLDED_BYTES`, so that folding never bloats a model; likewise if it is too much work.
+    ShapeError if constants turn out to be outside an operator's domain (an index out of bounds).
     """
 
     def __init__(self) -> None:
         self._known: dict[bytes, Value] = {}
+        self._remaining = MAX_FOLDED_TOTAL
 
     def __call__(self, value: Value) -> Value:
         stack = [(value, False)]
@@ -77,7 +91,9 @@ class ConstantFolder:
             return value
         operands = tuple(self._known[operand.digest] for operand in value.inputs)
         arrays = [operand.array for operand in operands if isinstance(operand, Constant)]
-        if len(arrays) == len(operands) and _worth_folding(value, operands):
+        wanted = len(arrays) == len(operands) and value.type.bytes <= self._remaining
+        if wanted and _worth_folding(value, operands):
+            self._remaining -= value.type.bytes
             try:
                 return Constant(value.op.reference(*arrays, **value.keywords))
             except (IndexError, ValueError, OverflowError) as error:
@@ -93,4 +109,15 @@ class ConstantFolder:
 def _worth_folding(node: Node, operands: tuple[Value, ...]) -> bool:
     size = node.type.bytes
     given = sum(operand.type.bytes for operand in operands)
-    return size <= MAX_FOLDED_BYTES and (size <= FREELY_FOLDED_BYTES or size <= given)
+    if size > MAX_FOLDED_BYTES or size > max(FREELY_FOLDED_BYTES, given):
+        return False
+    return _elements_read(node) <= MAX_FOLDED_TERMS.get(node.op.name, MAX_FOLDED_READS)
+
+
+def _elements_read(node: Node) -> int:
+    """Elements that the operator's definition visits: those of its result times what each folds."""
+    if node.op.family not in ("contraction", "pooling"):
+        return node.type.size
+    folds = (term for term in walk(expression_of(node).body) if isinstance(term, Reduce))
+    extents = prod(axis.extent for fold in folds for axis in fold.axes)
+    return node.type.size * extents

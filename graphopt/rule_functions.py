@@ -21,7 +21,7 @@ import numpy as np
 
 from graphopt.graph import Constant, Value, inputs_of
 from graphopt.pattern import Role
-from tensorgen.types import DType, Shape, ShapeError, dtype_named
+from tensorgen.types import DType, Kind, Shape, ShapeError, dtype_named
 
 
 class Undefined(ValueError):
@@ -253,6 +253,14 @@ _MANTISSA_BITS = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8}
 _EXPONENT_BITS = {"float64": 11, "float32": 8, "float16": 5, "bfloat16": 8}
 
 
+def integer_range(dtype: DType) -> tuple[int, int]:
+    """The least and the greatest value of an integer type."""
+    if dtype.kind is Kind.UNSIGNED:
+        return 0, (1 << dtype.bits) - 1
+    half = 1 << (dtype.bits - 1)
+    return -half, half - 1
+
+
 def _holds_exactly(source: DType, target: DType) -> bool:
     """Whether every value of one type is a value of another."""
     if source == target or source.name == "bool":
@@ -265,12 +273,11 @@ def _holds_exactly(source: DType, target: DType) -> bool:
             and _MANTISSA_BITS[source.name] <= _MANTISSA_BITS[target.name]
             and _EXPONENT_BITS[source.name] <= _EXPONENT_BITS[target.name]
         )
-    limits = np.iinfo(source.numpy)
+    low, high = integer_range(source)
     if target.is_float:
-        fits = limits.bits - (limits.min < 0) <= _MANTISSA_BITS[target.name]
-        return fits
-    wider = np.iinfo(target.numpy)
-    return bool(wider.min <= limits.min and limits.max <= wider.max)
+        return high < 1 << _MANTISSA_BITS[target.name]
+    least, most = integer_range(target)
+    return least <= low and high <= most
 
 
 def _is_lossless(x: Value, to: str) -> bool:
@@ -292,7 +299,7 @@ def _is_inside(
         return False
     first = starts[axis] - _extent(ahead, axis)
     last = first + (sizes[axis] - 1) * steps[axis]
-    return 0 <= min(first, last) and max(first, last) < y.type.shape[axis]
+    return min(first, last) >= 0 and max(first, last) < y.type.shape[axis]
 
 
 CONDITIONS: Mapping[str, Function] = {
@@ -307,6 +314,8 @@ CONDITIONS: Mapping[str, Function] = {
                  "the tensor has one element"),
         Function("floating", (_T,), lambda x: x.type.dtype.is_float,
                  "the elements are floating-point numbers"),
+        Function("signed", (_T,), lambda x: x.type.dtype.kind in (Kind.FLOAT, Kind.SIGNED),
+                 "the elements have a sign"),
         Function("exact_reciprocal", (_T,), _has_exact_reciprocal,
                  "a constant of powers of two, whose reciprocals are exact"),
         Function("units", (_T, _P), _are_units,

@@ -191,9 +191,7 @@ static inline float tasor_${name}_f32(float x)
 _EXP_DOC = "x = n ln 2 + r with |r| <= ln(2)/2, minimax polynomial in r."
 
 
-def _either(
-    parts: dict[str, str], coefficients: tuple[float, ...], sigmoid_ulp: float
-) -> tuple[CFunction, ...]:
+def _either(parts: dict[str, str], coefficients: tuple[float, ...]) -> tuple[CFunction, ...]:
     """The functions that are spelled alike for float and double."""
     return (
         c_function(
@@ -213,12 +211,12 @@ def _either(
         ),
         c_function(
             _SIGMOID, "1 / (1 + exp(-x)), from exp(-|x|), which cannot overflow.",
-            sigmoid_ulp, **parts,
+            2.5, **parts,
         ),
         c_function(
             _TANH,
             "tanh(x): (1 - e) / (1 + e) with e = exp(-2|x|), above 5/8 as 1 - 2 e / (1 + e).",
-            2.0, **parts,
+            2.5, **parts,
         ),
     )  # fmt: skip
 
@@ -226,8 +224,8 @@ def _either(
 EXPONENTIAL: tuple[CFunction, ...] = (
     *(
         function
-        for parts, coefficients, ulp in zip(_PARTS, _EXP, (2.0, 2.0), strict=True)
-        for function in _either(parts, coefficients, ulp)
+        for parts, coefficients in zip(_PARTS, _EXP, strict=True)
+        for function in _either(parts, coefficients)
     ),
     c_function(
         _ERF_F32_TEXT,

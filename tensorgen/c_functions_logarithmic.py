@@ -203,7 +203,7 @@ static inline float tasor_pow_f32(float x, float y)
     const float positive = (float)tasor_exp_f64(exponent);
     const int integer = rintf(y) == y;
     const int odd = integer & (rintf(0.5f * y) != 0.5f * y);
-    const uint32_t sign = odd ? tasor_bits_f32(x) & 0x80000000u : 0u;
+    const uint32_t sign = (uint32_t)odd << 31 & tasor_bits_f32(x);
     const float of_one = magnitude == 1.0f ? 1.0f : positive;
     const float power = tasor_from_bits_f32(tasor_bits_f32(of_one) | sign);
     const int undefined = (x < 0.0f) & (magnitude < INFINITY) & !integer;

@@ -58,21 +58,20 @@ _LEAST_EXPONENT = 152  # smaller ones need no modulus
 _GREATEST_EXPONENT = 254
 
 
-def _turns_table() -> str:
+def _turns_tables() -> tuple[str, str]:
     """For each exponent e of a float, (u 2/pi mod 4) / u in two parts, where u = 2**(e - 150).
 
     A float of that exponent is an integer times u, so the modulus drops whole turns only. The high
     part has 28 bits, so that its product with a float is exact in double.
     """
-    rows = []
+    high, low = [], []
     for exponent in range(_LEAST_EXPONENT, _GREATEST_EXPONENT + 1):
-        fraction_bits = _TWO_OVER_PI_BITS - (exponent - 150)
-        kept = _TWO_OVER_PI % 2 ** (fraction_bits + 2)
+        kept = _TWO_OVER_PI % 2 ** (_TWO_OVER_PI_BITS - (exponent - 150) + 2)
         rest_bits = max(kept.bit_length() - 28, 0)
-        high = kept >> rest_bits << rest_bits
-        parts = (part / 2**_TWO_OVER_PI_BITS for part in (high, kept - high))
-        rows.append("{" + ", ".join(float_literal(part, "double") for part in parts) + "}")
-    return "\n".join(f"        {row}," for row in rows).rstrip(",")
+        top = kept >> rest_bits << rest_bits
+        high.append(float_literal(top / 2**_TWO_OVER_PI_BITS, "double"))
+        low.append(float_literal((kept - top) / 2**_TWO_OVER_PI_BITS, "double"))
+    return initializer(high), initializer(low)
 
 
 def _digits() -> str:
@@ -85,17 +84,22 @@ def _digits() -> str:
 _TURNS_F32_TEXT = """
 static inline double tasor_quarter_turns_f32(float x, uint32_t *quadrant)
 {
-    static const double table[$count][2] = {
-$table
+    static const double high[$count] = {
+$high
+    };
+    static const double low[$count] = {
+$low
     };
     const uint32_t exponent = tasor_bits_f32(x) >> 23 & 0xFFu;
     const uint32_t at_least = exponent < ${least}u ? ${least}u : exponent;
-    const uint32_t row = (at_least > ${greatest}u ? ${greatest}u : at_least) - ${least}u;
+    const uint32_t bounded = at_least > ${greatest}u ? ${greatest}u : at_least;
+    const uint64_t row = (uint64_t)bounded - ${least}u;
     const double y = (double)fabsf(x);
-    const double turns = y * table[row][0];
-    const double sum = turns + 6755399441055744.0;
+    const double turns = y * high[row];
+    const double rest = y * low[row];
+    const double sum = (turns + rest) + 6755399441055744.0;
     *quadrant = (uint32_t)tasor_bits_f64(sum);
-    return ((turns - (sum - 6755399441055744.0)) + y * table[row][1]) * 1.5707963267948966;
+    return ((turns - (sum - 6755399441055744.0)) + rest) * 1.5707963267948966;
 }
 """
 
@@ -358,12 +362,15 @@ _PARTS = (
 _ASIN = (_ASIN_F32, _ASIN_F64)
 _ATAN = (_ATAN_F32, _ATAN_F64)
 
+_HIGH, _LOW = _turns_tables()
+
 _FLOAT = (
     c_function(
         _TURNS_F32_TEXT,
         "|x| less the nearest multiple q of pi/2, for every finite x; NaN otherwise.",
         count=str(_GREATEST_EXPONENT - _LEAST_EXPONENT + 1),
-        table=_turns_table(),
+        high=_HIGH,
+        low=_LOW,
         least=str(_LEAST_EXPONENT),
         greatest=str(_GREATEST_EXPONENT),
     ),
@@ -405,7 +412,7 @@ _DOUBLE = (
     ),
     c_function(_SIN_F64_TEXT, "sin(x): reduced modulo pi/2 in pairs, minimax polynomial.", 1.0),
     c_function(_COS_F64_TEXT, "cos(x): reduced modulo pi/2 in pairs, minimax polynomial.", 1.0),
-    c_function(_TAN_F64_TEXT, "tan(x) = sin(x) / cos(x), each with what it lacks.", 1.0),
+    c_function(_TAN_F64_TEXT, "tan(x) = sin(x) / cos(x), each with what it lacks.", 1.5),
 )
 
 

@@ -267,6 +267,11 @@ def assign_roles(contraction: Contraction, vector: int) -> Roles:
     )
 
 
+def has_tiles(contraction: Contraction) -> bool:
+    """True if some axis can lie along the vector lanes, so that a register tile applies."""
+    return any(assign_roles(contraction, vector).vectors for vector in (0, 1))
+
+
 def _merged(contraction: Contraction, axes: list[Axis]) -> tuple[Contraction, list[Axis]]:
     """Merge neighbours in `axes` that every access walks in step."""
     for position in range(len(axes) - 2, -1, -1):

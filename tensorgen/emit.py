@@ -16,7 +16,7 @@ from typing import assert_never
 
 import numpy as np
 
-from tensorgen.c_functions import c_function_for
+from tensorgen.c_functions import c_cast_for, c_function_for
 from tensorgen.dialects import VectorDialect, vector_dialect
 from tensorgen.expr import (
     Apply,
@@ -48,7 +48,7 @@ from tensorgen.loop import (
 from tensorgen.module_spec import Kernel, Parameter
 from tensorgen.module_text import comment_text, number_literals
 from tensorgen.simplify import UNBOUNDED, bounds
-from tensorgen.types import DType, Kind, boolean, int64
+from tensorgen.types import DType, Kind, boolean, float32, float64, int64
 
 UNARY, ATOM = 14, 16
 """Precedence of a prefix operator or cast, and of what never needs parentheses."""
@@ -128,6 +128,7 @@ class _Printer:
     named: dict[bytes, str] = field(default_factory=dict)
     depth: int = 1
     constants: int = 0
+    shared: bool = False
 
     def unused(self, kernel: LoopKernel) -> list[Buffer]:
         """Parameters that no statement mentions."""
@@ -199,8 +200,10 @@ class _Printer:
             case _:
                 assert_never(loop.kind)
         self.line(f"for (ptrdiff_t {name} = 0; {name} < {loop.axis.extent}; {name}++) {{")
+        outside, self.shared = self.shared, self.shared or loop.kind is LoopKind.PARALLEL
         with self._indented():
             self.block(loop.body)
+        self.shared = outside
         self.line("}")
 
     def _allocate(self, buffer: Buffer) -> None:
@@ -213,8 +216,9 @@ class _Printer:
                 self.line(f"{c_type} {buffer.name}[{buffer.size}];")
             case Space.SCRATCH:
                 self.used.add(buffer.number)
-                offset = f"(size_t)TASOR_THREAD * {buffer.size}"
-                self.line(f"{c_type} *const {buffer.name} = {buffer.name}_all + {offset};")
+                # Outside a loop of ours the thread's number would be that of the caller's team.
+                offset = f" + (size_t)TASOR_THREAD * {buffer.size}" if self.shared else ""
+                self.line(f"{c_type} *const {buffer.name} = {buffer.name}_all{offset};")
             case Space.INPUT | Space.OUTPUT:
                 raise AssertionError("parameters are not allocated")
             case _:
@@ -378,18 +382,38 @@ class _Printer:
     def _cast(self, term: Cast, outer: int) -> str:
         source, target = term.arg.dtype, term.dtype
         if term.bits:
-            call = self._call(f"bits_{target.name}", source, term.arg)
-            return call if call is not None else self._narrowed(self.text(term.arg), target, outer)
+            return self._reinterpreted(term, outer)
         if target == boolean:
             zero = _literal(0.0 if source.is_float else 0, source, 0)
             return _wrapped(f"{self.text(term.arg, 10)} != {zero}", 9, outer)
-        if source == boolean or not (source.is_float and target.is_integer):
-            if not (source.is_half or target.is_half):
-                cast = f"({target.c_name}){self.text(term.arg, UNARY)}"
-                return _wrapped(cast, UNARY, outer)
-        call = self._call(f"to_{target.name}", source, term.arg)
-        assert call is not None, f"no C conversion from {source} to {target}"
-        return call
+        function = c_cast_for(source.name, target.name)
+        if function is not None:
+            self.functions.add(function)
+            return f"{function}({self.text(term.arg)})"
+        if target.is_half:
+            # Integers and bool come through double, which holds or rounds them as float would.
+            return self._cast(Cast(Cast(term.arg, float64), target), outer)
+        if source.is_half:
+            return self._cast(Cast(Cast(term.arg, float32), target), outer)
+        return _wrapped(f"({target.c_name}){self.text(term.arg, UNARY)}", UNARY, outer)
+
+    def _reinterpreted(self, term: Cast, outer: int) -> str:
+        source, target = term.arg.dtype, term.dtype
+        text = self.text(term.arg)
+        if source.is_float and not source.is_half:
+            function = f"tasor_bits_{_width(source)}"
+            self.functions.add(function)
+            return self._narrowed(f"{function}({text})", target, outer)
+        if target.is_float and not target.is_half:
+            function = f"tasor_from_bits_{_width(target)}"
+            self.functions.add(function)
+            unsigned = "uint64_t" if target.bits == 64 else "uint32_t"
+            return f"{function}(({unsigned}){self.text(term.arg, UNARY)})"
+        return self._narrowed(text, target, outer)
+
+
+def _width(dtype: DType) -> str:
+    return f"f{dtype.bits}"
 
 
 def _wrapped(text: str, precedence: int, outer: int) -> str:

@@ -149,19 +149,30 @@ def _best_greedy(layout: _Layout, bound: int, work: int) -> _Placement:
 
 
 def _orders(layout: _Layout) -> Iterator[list[int]]:
-    """Orders of placement that tend to pack well, the best one for networks first."""
+    """Orders of placement that tend to pack well, the one that suits networks first."""
     chains = layout.chains
+    spans = [chain.last - chain.first + 1 for chain in chains]
     crowds = [
         chain.size + sum(height for _, _, height in conflicts)
         for chain, conflicts in zip(chains, layout.conflicts, strict=True)
     ]
+    # Chains are sorted by birth: those with a lower number are what is alive when one is born.
+    loads_at_birth = [
+        chain.size + sum(height for other, _, height in layout.conflicts[each] if other < each)
+        for each, chain in enumerate(chains)
+    ]
+    born_later = (
+        [loads_at_birth[other] for other, _, _ in conflicts if other > each]
+        for each, conflicts in enumerate(layout.conflicts)
+    )
+    peaks = [max([load, *later]) for load, later in zip(loads_at_birth, born_later, strict=True)]
     keys: tuple[Callable[[int], tuple[int, ...]], ...] = (
         lambda each: (-chains[each].size, chains[each].first),
+        lambda each: (-chains[each].size * peaks[each],),
+        lambda each: (-peaks[each], -chains[each].size * spans[each]),
         lambda each: (-crowds[each], -chains[each].size),
-        lambda each: (-chains[each].size * (chains[each].last - chains[each].first + 1),),
-        lambda each: (chains[each].first - chains[each].last, -chains[each].size),
-        lambda each: (chains[each].first, -chains[each].last),
-        lambda each: (-chains[each].last, chains[each].first),
+        lambda each: (-(chains[each].size ** 2) * spans[each],),
+        lambda each: (-peaks[each], -spans[each], -chains[each].size),
     )
     for key in keys:
         yield sorted(range(len(chains)), key=key)

@@ -275,10 +275,10 @@ def _step(module: Module, call: Call) -> tuple[str, str, tuple[str, ...]]:
 
 def _argument(module: Module, parameter: Parameter, place: Place) -> str:
     match place:
-        case Input(index):
-            return module.input_identifiers[index]
-        case Output(index):
-            return module.output_identifiers[index]
+        case Input(index, offset):
+            return _element(module.input_identifiers[index], offset)
+        case Output(index, offset):
+            return _element(module.output_identifiers[index], offset)
         case Arena(offset):
             return f"TASOR_AT({parameter.dtype.c_name}, {size_literal(offset)})"
         case Constant(index):
@@ -287,6 +287,11 @@ def _argument(module: Module, parameter: Parameter, place: Place) -> str:
             return f"{module.name}_weights.w{index}"
         case _:
             assert_never(place)
+
+
+def _element(identifier: str, offset: int) -> str:
+    """A pointer to an element of a port."""
+    return f"{identifier} + {offset}" if offset else identifier
 
 
 def _unused_parameters(module: Module) -> tuple[str, ...]:

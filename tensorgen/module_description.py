@@ -108,10 +108,10 @@ def _port_values(ports: Sequence[Port], identifiers: Sequence[str]) -> list[dict
 
 def _place_value(place: Place) -> dict[str, int]:
     match place:
-        case Input(index):
-            return {"input": index}
-        case Output(index):
-            return {"output": index}
+        case Input(index, offset):
+            return {"input": index, "offset": offset}
+        case Output(index, offset):
+            return {"output": index, "offset": offset}
         case Arena(offset):
             return {"arena": offset}
         case Constant(index):

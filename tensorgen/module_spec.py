@@ -58,16 +58,18 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """The library's input of that index."""
+    """The library's input of that index, from that element on."""
 
     index: int
+    offset: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """The library's output of that index; it may be read again by later calls."""
+    """The library's output of that index, from that element on; later calls may read it again."""
 
     index: int
+    offset: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,10 +161,10 @@ class Module:
             case Arena(offset):
                 assert 0 <= offset <= self.arena_bytes, place
                 assert offset % parameter.dtype.bytes == 0, (parameter, place)
-            case Input(_) | Constant(_):
+            case Input() | Constant():
                 assert not parameter.writes, (parameter, place)
                 assert parameter.dtype.c_name == self.type_at(place).dtype.c_name, place
-            case Output(_):
+            case Output():
                 assert parameter.dtype.c_name == self.type_at(place).dtype.c_name, place
             case _:
                 assert_never(place)
@@ -170,9 +172,9 @@ class Module:
     def type_at(self, place: Input | Output | Constant) -> TensorType:
         """The tensor type of what lies there."""
         match place:
-            case Input(index):
+            case Input(index=index):
                 return self.inputs[index].type
-            case Output(index):
+            case Output(index=index):
                 return self.outputs[index].type
             case Constant(index):
                 return type_of(self.constants[index])

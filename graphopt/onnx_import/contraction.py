@@ -25,7 +25,6 @@ from graphopt.onnx_import.terms import (
     apply,
     cast,
     concat,
-    pad,
     reshape,
     scalar,
     slice_all,

@@ -15,7 +15,7 @@ from graphopt.graph import Value
 from graphopt.onnx_import.errors import quoted
 from graphopt.onnx_import.node import Importer, OnnxNode, same_type
 from graphopt.onnx_import.protobuf import element_type
-from graphopt.onnx_import.terms import apply, bitcast, cast, scalar, with_scalar
+from graphopt.onnx_import.terms import apply, bitcast, cast, reshape, scalar, with_scalar
 from tensorgen.types import DType, Kind, boolean, uint8
 
 Build = Callable[[Value], Value]
@@ -111,10 +111,18 @@ def _power(node: OnnxNode) -> tuple[Value, ...]:
 
 
 def _shift(node: OnnxNode) -> tuple[Value, ...]:
+    """A count below zero or beyond the width shifts everything out; signs fill from the left."""
     direction = node.text("direction")
     if direction not in ("LEFT", "RIGHT"):
         raise node.error("direction LEFT or RIGHT", quoted(direction))
-    return (apply("shl" if direction == "LEFT" else "shr", node.input(0), node.input(1)),)
+    x, count = node.input(0), node.input(1)
+    left, dtype = direction == "LEFT", same_type(node, x, count)
+    if dtype.kind is Kind.SIGNED:
+        # shr gives 0 from a count of the width on, where a negative x must give -1.
+        most = scalar(dtype.bits if left else dtype.bits - 1, dtype)
+        negative = apply("lt", count, scalar(0, dtype))
+        count = apply("where", negative, most, apply("min", count, most))
+    return (apply("shl" if left else "shr", x, count),)
 
 
 def _is_infinite(node: OnnxNode) -> tuple[Value, ...]:
@@ -152,6 +160,16 @@ def _softplus(x: Value) -> Value:
     """max(x, 0) + log(1 + exp(-|x|)), which does not overflow as log(exp(x) + 1) does."""
     tail = apply("exp", apply("neg", apply("abs", x)))
     return apply("add", _relu(x), apply("log", with_scalar("add", tail, 1)))
+
+
+def _parametric_relu(node: OnnxNode) -> tuple[Value, ...]:
+    """x below zero times a slope; one slope per channel, as before opset 7, is understood too."""
+    x, slope = node.input(0), node.input(1)
+    channels = x.type.shape[1:2]
+    if slope.type.shape == channels and x.type.shape[-1:] != channels:
+        slope = reshape(slope, (*channels, *((1,) * (x.type.rank - 2))))
+    negative = apply("lt", x, scalar(0, same_type(node, x, slope)))
+    return (apply("where", negative, apply("mul", x, slope), x),)
 
 
 TABLE: Mapping[tuple[str, str], Importer] = {
@@ -196,6 +214,7 @@ TABLE: Mapping[tuple[str, str], Importer] = {
     ("", "Neg"): _lifted("neg"),
     ("", "Not"): _lifted("not"),
     ("", "Or"): _lifted("or"),
+    ("", "PRelu"): _parametric_relu,
     ("", "Pow"): _power,
     ("", "Reciprocal"): _unary(_reciprocal),
     ("", "Relu"): _unary(_relu),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Protocol, cast
 
 import numpy as np
 import onnx
@@ -24,7 +25,6 @@ BODY_FROM_LATER: Mapping[str, int] = {
     # versions before differ in admitted types, or have as attribute what became an input.
     "DepthToSpace": 28,
     "LeakyRelu": 16,
-    "PRelu": 16,
     "ReduceL1": 18,
     "ReduceL2": 18,
     "ReduceLogSum": 18,
@@ -32,6 +32,23 @@ BODY_FROM_LATER: Mapping[str, int] = {
     "ReduceSumSquare": 18,
     "SpaceToDepth": 28,
 }
+
+
+class _Schema(Protocol):
+    """What the library's `OpSchema` offers beyond its own type declarations."""
+
+    @property
+    def attributes(self) -> Mapping[str, defs.OpSchema.Attribute]: ...
+    @property
+    def inputs(self) -> Sequence[defs.OpSchema.FormalParameter]: ...
+    @property
+    def function_opset_versions(self) -> Sequence[int]: ...
+    @property
+    def context_dependent_function_opset_versions(self) -> Sequence[int]: ...
+    def get_function_with_opset_version(self, version: int, /) -> bytes: ...
+    def get_context_dependent_function_with_opset_version(
+        self, version: int, node: bytes, types: Sequence[bytes], /
+    ) -> bytes: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +61,10 @@ class Body:
 
 
 @cache
-def schema_of(op_type: str, version: int, domain: str) -> defs.OpSchema | None:
+def schema_of(op_type: str, version: int, domain: str) -> _Schema | None:
     """The operator's definition in force at that opset version; None if there is none."""
     try:
-        return defs.get_schema(op_type, version, domain)
+        return cast(_Schema, defs.get_schema(op_type, version, domain))
     except defs.SchemaError:
         return None
 
@@ -115,8 +132,8 @@ def body_of(node: OnnxNode) -> Body | None:
     return None if proto is None else Body(proto, tuple(operands), attributes)
 
 
-def _has_body(schema: defs.OpSchema) -> bool:
-    return bool(schema.has_function or schema.has_context_dependent_function)
+def _has_body(schema: _Schema) -> bool:
+    return bool(schema.function_opset_versions or schema.context_dependent_function_opset_versions)
 
 
 def _in_force(versions: Sequence[int], version: int) -> int:
@@ -124,16 +141,16 @@ def _in_force(versions: Sequence[int], version: int) -> int:
     return max((item for item in versions if item <= version), default=min(versions))
 
 
-def _fixed_body(schema: defs.OpSchema, version: int) -> onnx.FunctionProto | None:
+def _fixed_body(schema: _Schema, version: int) -> onnx.FunctionProto | None:
     versions = schema.function_opset_versions
     if not versions:
         return None
     body = schema.get_function_with_opset_version(_in_force(versions, version))
-    return onnx.FunctionProto.FromString(body)
+    return _parsed(body)
 
 
 def _dependent_body(
-    schema: defs.OpSchema,
+    schema: _Schema,
     version: int,
     node: OnnxNode,
     attributes: Mapping[str, Attribute],
@@ -149,8 +166,7 @@ def _dependent_body(
         domain=node.domain,
     )
     for name, value in sorted(attributes.items()):
-        if not isinstance(value, Subgraph):
-            proto.attribute.append(_encoded(name, value, schema))
+        proto.attribute.append(_encoded(name, value, schema))
     types = [_type_proto(value).SerializeToString() for value in operands]
     try:
         body = schema.get_context_dependent_function_with_opset_version(
@@ -158,17 +174,29 @@ def _dependent_body(
         )
     except Exception as error:  # the library's exceptions have no common base
         raise node.error("operands and attributes that ONNX defines", printable(error)) from None
-    return onnx.FunctionProto.FromString(body) if body else None
+    return _parsed(body) if body else None
 
 
-def _encoded(name: str, value: Attribute, schema: defs.OpSchema) -> onnx.AttributeProto:
+def _parsed(body: bytes) -> onnx.FunctionProto:
+    proto: onnx.FunctionProto = onnx.FunctionProto.FromString(body)
+    return proto
+
+
+def _encoded(name: str, value: Attribute, schema: _Schema) -> onnx.AttributeProto:
     if isinstance(value, np.ndarray):
         return helper.make_attribute(name, onnx.numpy_helper.from_array(value))
-    assert not isinstance(value, Subgraph)
+    if isinstance(value, Subgraph):
+        return helper.make_attribute(name, value.proto)
     declared = schema.attributes.get(name)
     if value == () and declared is not None:
-        return helper.make_attribute(name, value, attr_type=int(declared.type.value))
+        return helper.make_attribute(name, value, attr_type=_number(declared))
     return helper.make_attribute(name, value)
+
+
+def _number(declared: defs.OpSchema.Attribute) -> int:
+    """The attribute type as `AttributeProto` numbers it."""
+    kind: int = getattr(onnx.AttributeProto, str(declared.type).rpartition(".")[2])
+    return kind
 
 
 def _type_proto(value: Value | None) -> onnx.TypeProto:
@@ -179,7 +207,7 @@ def _type_proto(value: Value | None) -> onnx.TypeProto:
 
 
 def _move_attributes_to_inputs(
-    schema: defs.OpSchema, attributes: dict[str, Attribute], operands: list[Value | None]
+    schema: _Schema, attributes: dict[str, Attribute], operands: list[Value | None]
 ) -> None:
     """Give as constant operands the attributes that the later definition has as inputs."""
     for position, formal in enumerate(schema.inputs):

@@ -6,12 +6,11 @@ the `onnx` checker, or too new. It computes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import onnx
-from google.protobuf.message import DecodeError
 from onnx import checker, version_converter
 
 from graphopt.onnx_import.errors import ModelError, printable, quoted
@@ -50,8 +49,8 @@ def load(source: onnx.ModelProto | str | Path | bytes) -> LoadedModel:
 
 def _parse(data: bytes, place: str) -> onnx.ModelProto:
     try:
-        model = onnx.ModelProto.FromString(data)
-    except DecodeError:
+        model: onnx.ModelProto = onnx.ModelProto.FromString(data)
+    except Exception:  # protobuf's DecodeError, the one exception that parsing has
         raise ModelError(f"{place}: expected an ONNX model, got other or truncated data") from None
     if not model.HasField("graph"):
         raise ModelError(f"{place}: expected an ONNX model, got data without a graph")
@@ -144,9 +143,8 @@ def modernised(model: LoadedModel) -> LoadedModel:
     return LoadedModel(converted, model.reader)
 
 
-def opset_versions(imports: object) -> dict[str, int]:
+def opset_versions(imports: Iterable[onnx.OperatorSetIdProto]) -> dict[str, int]:
     """Version by domain, with the standard domain spelled ""."""
-    assert hasattr(imports, "__iter__")
     return {canonical_domain(entry.domain): int(entry.version) for entry in imports}
 
 

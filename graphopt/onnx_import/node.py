@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Union
 
 import numpy as np
+import onnx
 
 from graphopt.graph import Constant, Input, Value, topological_order
 from graphopt.onnx_import.errors import (
@@ -26,16 +26,20 @@ from tensorgen.types import Array, DType, Shape
 
 @dataclass(frozen=True, slots=True)
 class Subgraph:
-    """A graph attribute: `build` imports its body on given inputs, inside the names around it."""
+    """A graph attribute: `build` imports its body on given inputs, inside the names around it.
 
+    `proto` is the graph as the model has it, for whoever hands the node back to the library.
+    """
+
+    proto: onnx.GraphProto
     input_names: tuple[str, ...]
     output_names: tuple[str, ...]
     build: Callable[[Sequence[Value]], tuple[Value, ...]]
 
 
-Attribute = Union[
-    int, float, str, tuple[int, ...], tuple[float, ...], tuple[str, ...], Array, Subgraph
-]
+Attribute = (
+    int | float | str | tuple[int, ...] | tuple[float, ...] | tuple[str, ...] | Array | Subgraph
+)
 """A decoded attribute. Element types (Cast's `to`) stay the integers that ONNX numbers them by."""
 
 Importer = Callable[["OnnxNode"], tuple[Value, ...]]

@@ -28,6 +28,9 @@ from graphopt.onnx_import.terms import (
 from graphopt.ops import OP
 from tensorgen.types import Array, row_major_strides
 
+MAX_COUNTED = 2**24
+"""Bound on the table of window counts of an average."""
+
 
 def _windows(node: OnnxNode) -> Sliding:
     sizes = spatial_shape(node, node.input(0))
@@ -52,7 +55,7 @@ def _max_pool(node: OnnxNode) -> tuple[Value, ...]:
     pooled = _pool("max_pool", x, windows)
     if not node.wants(1):
         return (pooled,)
-    if any(count == 0 for count in _counts(windows, x.type.shape[2:]).reshape(-1)):
+    if np.any(_counts(node, windows) == 0):
         raise node.error("windows that hold at least one element each", "a window of padding")
     indices = _pool("max_pool_index", x, windows)
     if node.integer("storage_order", 0):
@@ -73,10 +76,16 @@ def _column_major(indices: Value, x: Value) -> Value:
     return reduce(lambda total, term: apply("add", total, term), terms)
 
 
-def _counts(windows: Sliding, sizes: tuple[int, ...], *, padding: bool = False) -> Array:
-    """How many elements each window holds, with or without padding; overhang never counts."""
-    per_axis = []
-    for axis, size in enumerate(sizes):
+def _counts(node: OnnxNode, windows: Sliding, *, padding: bool = False) -> Array:
+    """How many elements each window holds, with or without padding; overhang never counts.
+
+    Of rank 0 if all windows hold equally many.
+    """
+    factors: list[Array] = []
+    for axis, size in enumerate(spatial_shape(node, node.input(0))):
+        if windows.outputs[axis] * windows.kernel[axis] > MAX_COUNTED:
+            got = f"{windows.outputs[axis]} windows of {windows.kernel[axis]}"
+            raise node.unsupported(f"windows of at most {MAX_COUNTED} elements per axis", got)
         starts = np.arange(windows.outputs[axis]) * windows.strides[axis]
         taps = np.arange(windows.kernel[axis]) * windows.dilations[axis]
         positions = starts[:, None] + taps[None, :] - windows.before[axis]
@@ -84,18 +93,20 @@ def _counts(windows: Sliding, sizes: tuple[int, ...], *, padding: bool = False) 
             inside = positions < size + windows.after[axis]
         else:
             inside = (positions >= 0) & (positions < size)
-        per_axis.append(inside.sum(axis=1))
-    counts: Array = reduce(np.multiply.outer, per_axis)
+        factors.append(inside.sum(axis=1))
+    if all(factor.size and factor.min() == factor.max() for factor in factors):
+        factors = [factor[0] for factor in factors]
+    elif prod(windows.outputs) > MAX_COUNTED:
+        raise node.unsupported(f"at most {MAX_COUNTED} windows", prod(windows.outputs))
+    counts: Array = np.asarray(reduce(np.multiply.outer, factors))
     return counts
 
 
 def _average_pool(node: OnnxNode) -> tuple[Value, ...]:
     x, windows = node.input(0), _windows(node)
     padding = node.integer("count_include_pad", 0) != 0
-    counts = _counts(windows, x.type.shape[2:], padding=padding)
+    counts = _counts(node, windows, padding=padding)
     total = _pool("sum_pool", x, windows)
-    if counts.size and counts.min() == counts.max():
-        return (with_scalar("div", total, int(counts.min())),)
     return (apply("div", total, tensor(counts, x.type.dtype)),)
 
 
@@ -149,8 +160,9 @@ def _max_unpool(node: OnnxNode) -> tuple[Value, ...]:
     sizes = spatial_shape(node, x)
     if x.type.shape != indices.type.shape:
         raise node.error(f"indices of shape {list(x.type.shape)}", indices.type)
-    kernel, strides = per_axis(node, "kernel_shape", len(sizes)), per_axis(
-        node, "strides", len(sizes)
+    kernel, strides = (
+        per_axis(node, "kernel_shape", len(sizes)),
+        per_axis(node, "strides", len(sizes)),
     )
     before, after = explicit_pads(node, len(sizes))
     implied = (
@@ -164,7 +176,9 @@ def _max_unpool(node: OnnxNode) -> tuple[Value, ...]:
     )
     given = node.optional(2) is not None
     shape = node.integers_of(2, "the output shape") if given else implied
-    if len(shape) != len(implied) or any(a < b or b < 0 for a, b in zip(shape, implied)):
+    if len(shape) != len(implied) or any(
+        a < b or b < 0 for a, b in zip(shape, implied, strict=True)
+    ):
         raise node.error(f"an output shape of at least {list(implied)}", list(shape))
     zeros = broadcast_to(scalar(0, x.type.dtype), (prod(implied),))
     scattered = OP["scatter_elements"](

@@ -17,7 +17,7 @@ from onnx import numpy_helper
 from graphopt.onnx_import.errors import ModelError, UnsupportedOperator, printable, quoted
 from tensorgen.types import MAX_ELEMENTS, Array, DType, Shape, boolean, dtype_named
 
-_NAMES = {
+_NAMES: dict[int, str] = {
     onnx.TensorProto.FLOAT: "float32",
     onnx.TensorProto.DOUBLE: "float64",
     onnx.TensorProto.FLOAT16: "float16",
@@ -173,7 +173,5 @@ def _from_fields(tensor: onnx.TensorProto, dtype: DType, size: int, place: str) 
     try:
         array: Array = numpy_helper.to_array(tensor)
     except (ValueError, TypeError, OverflowError) as error:
-        raise ModelError(
-            f"{place}: expected {dtype.name} values, got {printable(error)}"
-        ) from None
+        raise ModelError(f"{place}: expected {dtype.name} values, got {printable(error)}") from None
     return array.reshape(-1).astype(dtype.numpy, copy=False)

@@ -38,9 +38,7 @@ class _Declared:
     def __str__(self) -> str:
         if self.dimensions is None:
             return "?"
-        return ",".join(
-            "?" if size is None else printable(size) for size in self.dimensions
-        )
+        return ",".join("?" if size is None else printable(size) for size in self.dimensions)
 
 
 def pin(
@@ -104,16 +102,16 @@ def _declaration(value: onnx.ValueInfoProto) -> _Declared:
     dtype = element_type(tensor.elem_type, place)
     if not tensor.HasField("shape"):
         return _Declared(value.name, dtype, None)
-    sizes = tuple(_dimension(size, place) for size in tensor.shape.dim)
+    sizes = tuple(_dimension(size) for size in tensor.shape.dim)
     return _Declared(value.name, dtype, sizes)
 
 
-def _dimension(size: onnx.TensorShapeProto.Dimension, place: str) -> Dimension:
+def _dimension(size: onnx.TensorShapeProto.Dimension) -> Dimension:
     if size.HasField("dim_value"):
-        if size.dim_value < 0:
-            raise ModelError(f"{place}: expected sizes of at least 0, got {size.dim_value}")
-        return int(size.dim_value)
-    return size.dim_param if size.dim_param else None
+        # Exporters write -1, and the like, for a size that they leave open.
+        return int(size.dim_value) if size.dim_value >= 0 else None
+    # Some exporters write '?' for every open size; such sizes need not be equal.
+    return size.dim_param if size.dim_param not in ("", "?") else None
 
 
 def _resolve(declared: tuple[_Declared, ...], shapes: Mapping[str, Shape]) -> list[Shape]:

@@ -99,9 +99,7 @@ def sliding_windows(node: OnnxNode, sizes: Shape, kernel: Shape) -> Sliding:
     for axis, (size, stride, span) in enumerate(zip(sizes, strides, spans, strict=True)):
         padded = before[axis] + size + after[axis]
         if padded < span:
-            raise node.error(
-                f"a padded size of at least {span} on spatial axis {axis}", padded
-            )
+            raise node.error(f"a padded size of at least {span} on spatial axis {axis}", padded)
         count = (padded - span) // stride + 1
         if round_up and (padded - span) % stride and count * stride < before[axis] + size:
             count += 1

@@ -12,6 +12,9 @@ from graphopt.onnx_import import (
     contraction,
     control,
     elementwise,
+    generation,
+    indexing,
+    normalization,
     pooling,
     reduction,
     shape,
@@ -27,6 +30,9 @@ FAMILIES: tuple[Mapping[OperatorKey, Importer], ...] = (
     pooling.TABLE,
     reduction.TABLE,
     shape.TABLE,
+    indexing.TABLE,
+    generation.TABLE,
+    normalization.TABLE,
     control.TABLE,
 )
 

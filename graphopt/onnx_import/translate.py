@@ -186,6 +186,7 @@ class _Translation:
             return self.graph(proto, _deeper(scope.inner()), arguments)
 
         return Subgraph(
+            proto,
             tuple(value.name for value in proto.input),
             tuple(value.name for value in proto.output),
             build,

@@ -40,9 +40,6 @@ from tensorgen.types import (
 
 _PARAMS = ("kernel", "strides", "pads", "dilations")
 
-Element = Callable[..., Expr]
-"""Of the kernel axes: the value that an element of a window contributes to a fold."""
-
 
 def _windows(
     op: str, x: TensorType, kernel: Shape, strides: Shape, pads: Shape, dilations: Shape
@@ -59,6 +56,7 @@ def _fold(
     fold: Fold,
     axes: tuple[Expr, ...],
     contribution: Callable[[tuple[Expr, ...]], Expr],
+    prefix: str = "k",
 ) -> Expr:
     """The fold of `contribution(indices into x)` over one window, padding left out."""
     n, c, *outputs = axes
@@ -71,7 +69,7 @@ def _fold(
             return value
         return select(all_of(conditions), value, neutral_element(fold, value.dtype))
 
-    return reduce(fold, windows.kernel, element, spatial_names("k", len(windows.kernel)))
+    return reduce(fold, windows.kernel, element, spatial_names(prefix, len(windows.kernel)))
 
 
 def _pooled(x: Tensor, windows: Windows, body: Callable[..., Expr]) -> TensorExpr:
@@ -150,7 +148,7 @@ def _index_compute(
     strides_of_x = row_major_strides(x.shape)
 
     def body(*axes: Expr) -> Expr:
-        maximum = _fold(x, windows, Fold.MAX, axes, lambda indices: x[indices])
+        maximum = _fold(x, windows, Fold.MAX, axes, lambda indices: x[indices], "m")
 
         def index_if_maximal(indices: tuple[Expr, ...]) -> Expr:
             value = x[indices]

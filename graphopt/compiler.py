@@ -1,0 +1,350 @@
+"""From an optimized graph to the module that becomes a C library: the pipeline's last stretch.
+
+partition → schedule → lower → pack constants → lay out storage → plan the arena → print kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from graphopt.graph import Constant, Graph, Input, Value
+from graphopt.partition import Step, partition, stored_views
+from graphopt.storage import ArenaUse, Layout, lay_out, plan_storage
+from tensorgen.contraction import contraction_of
+from tensorgen.emit import Spelling, emit_kernel
+from tensorgen.evaluate import evaluate
+from tensorgen.expr import Apply, Load, Reduce, loads, walk
+from tensorgen.flat import flat_index
+from tensorgen.lower import Lowered, lower
+from tensorgen.memory import Plan
+from tensorgen.module import default_weights
+from tensorgen.module_spec import (
+    Arena,
+    Call,
+    Kernel,
+    Module,
+    Place,
+    WeightMode,
+)
+from tensorgen.module_spec import Constant as ConstantPlace
+from tensorgen.module_spec import Input as InputPlace
+from tensorgen.module_spec import Output as OutputPlace
+from tensorgen.ports import Port, c_identifier
+from tensorgen.schedule import Schedule
+from tensorgen.sketch import default_schedule, shared_rows
+from tensorgen.target import Target
+from tensorgen.task import Task
+from tensorgen.types import Array
+
+
+@dataclass(frozen=True, slots=True)
+class KernelRecord:
+    """One kernel for people: what it computes, how, how often, and what that costs.
+
+    `flops` counts one run's additions and multiplications inside reductions, `bytes` what one run
+    reads and writes at least.
+    """
+
+    name: str
+    expression: str
+    schedule: str
+    calls: int
+    flops: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Compilation:
+    """A module ready to print, and what the compiler knows of it."""
+
+    module: Module
+    kernels: tuple[KernelRecord, ...]
+    arena: Plan
+    tasks: tuple[Task, ...]
+    schedules: tuple[Schedule, ...]
+    weight_bytes: int
+
+
+def compile_graph(
+    graph: Graph,
+    *,
+    name: str,
+    target: Target,
+    threads: int,
+    strict: bool,
+    weights: WeightMode | None,
+    metadata: Mapping[str, object],
+) -> Compilation:
+    """The C library of a graph, as a module. Deterministic."""
+    steps = partition(graph)
+    layout = lay_out(graph, steps, stored_views(graph))
+    kernels = _lower_tasks(layout, target, threads)
+    constants = _Constants()
+    arguments = [_packed_inputs(step, kernels[step.task], constants) for step in layout.steps]
+    arena = _plan(layout, kernels, threads)
+    printed = _print_kernels(kernels, target, strict)
+    calls = tuple(
+        Call(
+            printed[step.task].name,
+            (
+                *(_place(value, packed, graph, layout, arena) for value, packed in arguments[n]),
+                *(_place(value, None, graph, layout, arena) for value in step.outputs),
+                *_scratch_places(kernels[step.task].lowered, arena, n, threads),
+            ),
+            _label(step),
+        )
+        for n, step in enumerate(layout.steps)
+    )
+    total = sum(array.nbytes for array in constants.arrays)
+    module = Module(
+        name=c_identifier(name),
+        inputs=_ports(graph.input_names, graph.inputs),
+        outputs=_ports(graph.output_names, graph.outputs),
+        constants=tuple(constants.arrays),
+        kernels=tuple(printed.values()),
+        calls=calls,
+        arena_bytes=arena.plan.arena_bytes,
+        target=target,
+        threads=threads,
+        strict=strict,
+        weights=weights if weights is not None else default_weights(total),
+        self_test=None,
+        metadata=metadata,
+    )
+    return Compilation(
+        module,
+        _records(layout, printed),
+        arena.plan,
+        tuple(kernels),
+        tuple(entry.schedule for entry in kernels.values()),
+        total,
+    )
+
+
+def _ports(names: Sequence[str], values: Sequence[Value]) -> tuple[Port, ...]:
+    return tuple(Port(name, value.type) for name, value in zip(names, values, strict=True))
+
+
+# Kernels
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """A task's schedule, its loops, and which of its inputs its result may overwrite."""
+
+    schedule: Schedule
+    lowered: Lowered
+    overwritable: frozenset[int]
+
+
+def _lower_tasks(layout: Layout, target: Target, threads: int) -> dict[Task, _Entry]:
+    """Every distinct task, scheduled and lowered once."""
+    result: dict[Task, _Entry] = {}
+    for step in layout.steps:
+        if step.task not in result:
+            schedule = default_schedule(step.task, target, threads)
+            lowered = lower(step.task, schedule)
+            result[step.task] = _Entry(schedule, lowered, overwritable_inputs(step.task))
+    return result
+
+
+def overwritable_inputs(task: Task) -> frozenset[int]:
+    """The inputs of which the single result may take over the storage.
+
+    Each element of such an input is read, at last, right where the result's element of the same
+    number is written, and all its earlier reads are in the same row of a fused row task.
+    """
+    if len(task.outputs) != 1 or task.outputs[0] != len(task.stages) - 1:
+        return frozenset()
+    last = task.stages[-1]
+    target = flat_index(last.axes, last.type.shape)
+    if any(isinstance(term, Reduce) for term in walk(last.body)):
+        return frozenset()
+    found = set()
+    for position, type in enumerate(task.inputs):
+        if task.constant[position] or type.dtype != last.type.dtype:
+            continue
+        in_last = [load for load in loads(last.body) if load.operand == position]
+        earlier = [
+            load
+            for stage in task.stages[:-1]
+            for load in loads(stage.body)
+            if load.operand == position
+        ]
+        aligned = all(flat_index(load.indices, load.type.shape) == target for load in in_last)
+        same_rows = not earlier or (
+            contraction_of(task) is None and all(_row_bound(load, task) for load in earlier)
+        )
+        if in_last and aligned and same_rows and type.size == last.type.size:
+            found.add(position)
+    return frozenset(found)
+
+
+def _row_bound(load: Load, task: Task) -> bool:
+    """True if an earlier stage reads only in the row that is being computed."""
+    depth = shared_rows(task)
+    stage = next(s for s in task.stages if any(term == load for term in loads(s.body)))
+    return depth > 0 and load.indices[:depth] == stage.axes[:depth]
+
+
+def _print_kernels(kernels: Mapping[Task, _Entry], target: Target, strict: bool) -> dict[
+    Task, Kernel
+]:
+    printed: dict[Task, Kernel] = {}
+    for task, entry in kernels.items():
+        spelling = Spelling(target.isa, strict, bool(entry.overwritable))
+        printed[task] = emit_kernel(
+            entry.lowered.kernel, _kernel_name(task), spelling, str(task), str(entry.schedule)
+        )
+    return printed
+
+
+def _kernel_name(task: Task) -> str:
+    """What it does, on what, and the digest that tells it from all others."""
+    result = task.output_types[0]
+    shape = "x".join(map(str, result.shape)) or "scalar"
+    return f"{_kind(task)}_{result.dtype.name}_{shape}__{task.digest.hex()[:8]}"
+
+
+def _kind(task: Task) -> str:
+    if contraction_of(task) is not None:
+        return "contraction"
+    if len(task.stages) > 1:
+        return "rows"
+    body = task.stages[0].body
+    if any(isinstance(term, Reduce) for term in walk(body)):
+        return "reduction"
+    return "copy" if isinstance(body, Load) else "elementwise"
+
+
+# Constants
+
+
+class _Constants:
+    """The library's constants, equal ones once."""
+
+    def __init__(self) -> None:
+        self.arrays: list[Array] = []
+        self._known: dict[bytes, int] = {}
+
+    def add(self, digest: bytes, array: Array) -> int:
+        """The number of a constant, under the digest of how it was made."""
+        if digest not in self._known:
+            self._known[digest] = len(self.arrays)
+            self.arrays.append(array)
+        return self._known[digest]
+
+    def known(self, digest: bytes) -> int | None:
+        return self._known.get(digest)
+
+
+def _packed_inputs(
+    step: Step, entry: _Entry, constants: _Constants
+) -> list[tuple[Value, int | None]]:
+    """Each input of a step with the number of the constant that stands for it, if it is one."""
+    result: list[tuple[Value, int | None]] = []
+    for value, packing in zip(step.inputs, entry.lowered.packing, strict=True):
+        if not isinstance(value, Constant):
+            assert packing is None, "only constants are relaid"
+            result.append((value, None))
+            continue
+        digest = value.digest if packing is None else value.digest + packing.digest
+        number = constants.known(digest)
+        if number is None:
+            array = value.array
+            if packing is not None:
+                array = evaluate(packing, [np.ascontiguousarray(array).reshape(-1)])
+            number = constants.add(digest, np.ascontiguousarray(array))
+        result.append((value, number))
+    return result
+
+
+# Places
+
+
+def _plan(layout: Layout, kernels: Mapping[Task, _Entry], threads: int) -> ArenaUse:
+    scratch = [
+        sum(_scratch_sizes(kernels[step.task].lowered, threads)) for step in layout.steps
+    ]
+
+    def may_take_over(number: int, value: Value) -> bool:
+        step = layout.steps[number]
+        entry = kernels[step.task]
+        positions = [i for i, other in enumerate(step.inputs) if other == value]
+        return len(positions) == 1 and positions[0] in entry.overwritable
+
+    return plan_storage(layout, scratch, may_take_over)
+
+
+def _scratch_sizes(lowered: Lowered, threads: int) -> list[int]:
+    """Bytes of each scratch buffer for all threads, rounded to the alignment."""
+    return [
+        -(-buffer.size * buffer.dtype.bytes * threads // 64) * 64
+        for buffer in lowered.kernel.scratch
+    ]
+
+
+def _scratch_places(
+    lowered: Lowered, arena: ArenaUse, number: int, threads: int
+) -> tuple[Place, ...]:
+    places: list[Place] = []
+    offset = arena.scratch.get(number, 0)
+    for size in _scratch_sizes(lowered, threads):
+        places.append(Arena(offset))
+        offset += size
+    return tuple(places)
+
+
+def _place(
+    value: Value, packed: int | None, graph: Graph, layout: Layout, arena: ArenaUse
+) -> Place:
+    if packed is not None:
+        return ConstantPlace(packed)
+    part = layout.part(value)
+    base = part.base
+    if isinstance(base, Input):
+        return InputPlace(graph.inputs.index(base), part.offset)
+    if base in layout.ports:
+        return OutputPlace(layout.ports[base], part.offset)
+    assert not isinstance(base, Constant), "constants are numbered"
+    return Arena(arena.offsets[base] + part.offset * base.type.dtype.bytes)
+
+
+def _label(step: Step) -> str:
+    return str(step.outputs[0].type)
+
+
+def _records(layout: Layout, printed: Mapping[Task, Kernel]) -> tuple[KernelRecord, ...]:
+    calls: dict[Task, int] = {}
+    for step in layout.steps:
+        calls[step.task] = calls.get(step.task, 0) + 1
+    return tuple(
+        KernelRecord(
+            printed[task].name, str(task), printed[task].schedule, count, flops(task), _bytes(task)
+        )
+        for task, count in calls.items()
+    )
+
+
+def flops(task: Task) -> int:
+    """Additions and multiplications inside the reductions of a task, for one run."""
+    total = 0
+    for stage in task.stages:
+        for term in walk(stage.body):
+            if isinstance(term, Reduce):
+                points = prod(axis.extent for axis in term.axes)
+                operations = sum(
+                    isinstance(inner, Apply) and inner.dtype == term.dtype
+                    for inner in walk(term.body)
+                )
+                total += stage.type.size * points * (operations + 1)
+    return total
+
+
+def _bytes(task: Task) -> int:
+    return sum(type.bytes for type in (*task.inputs, *task.output_types))
+

@@ -1,0 +1,63 @@
+"""Optimization of a graph: the shipped rules applied to a fixed point, constants folded.
+
+fold → rewrite with the default rules → fold, and so on until nothing changes. `prepare` then takes
+operators apart for code generation; its result is for the compiler, not for people.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from graphopt.data_files import data_path
+from graphopt.fold import fold_constants
+from graphopt.graph import Graph
+from graphopt.rewrite import StopReason, rewrite
+from graphopt.rule import Rule
+from graphopt.rules import load_rules
+
+
+@dataclass(frozen=True, slots=True)
+class Optimized:
+    """The optimized graph, how often each rule was applied, why it stopped, and the seconds."""
+
+    graph: Graph
+    applied: tuple[tuple[str, int], ...]
+    stop: StopReason
+    seconds: float
+
+
+@cache
+def default_rules() -> tuple[Rule, ...]:
+    """The rewrites that the product applies."""
+    return load_rules(data_path("rules", "default.rules"))
+
+
+@cache
+def lowering_rules() -> tuple[Rule, ...]:
+    """The rewrites that prepare a graph for code generation."""
+    return load_rules(data_path("rules", "lowering.rules"))
+
+
+def optimize(graph: Graph, rules: Sequence[Rule] | None = None) -> Optimized:
+    """Rewrite and fold until nothing changes. The same graph object if there was nothing to do."""
+    started = time.perf_counter()
+    chosen = default_rules() if rules is None else tuple(rules)
+    counts: Counter[str] = Counter()
+    current = fold_constants(graph)
+    while True:
+        result = rewrite(current, chosen)
+        counts.update(dict(result.counts))
+        folded = fold_constants(result.graph)
+        if folded is current or result.stop is StopReason.STEP_LIMIT:
+            seconds = time.perf_counter() - started
+            return Optimized(folded, tuple(sorted(counts.items())), result.stop, seconds)
+        current = folded
+
+
+def prepare(graph: Graph) -> Graph:
+    """The graph with operators that have no kernel of their own taken apart."""
+    return fold_constants(rewrite(graph, lowering_rules()).graph)

@@ -1,0 +1,440 @@
+"""Partition: the optimized graph cut into tasks, one kernel each.
+
+Every node starts as a fragment, an expression over values. A node absorbs the fragment of an
+operand where that saves a pass over memory and repeats no arithmetic: elementwise chains, what is
+done to a sum right after it, layout changes in front of whoever reads them. What nobody absorbed is
+stored, and its fragment becomes a task. In a second pass, consecutive tasks that walk the same rows
+(softmax, normalisations) become one task of several stages.
+
+What it does not: choose schedules or place buffers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+from graphopt.graph import Constant, Graph, Input, Node, Value, inputs_of
+from graphopt.ops.spec import expression_of
+from tensorgen.contraction import contraction_of, has_tiles
+from tensorgen.expr import (
+    Load,
+    Reduce,
+    TensorExpr,
+    inline,
+    loads,
+    renumber_operands,
+    walk,
+)
+from tensorgen.flat import flat_index
+from tensorgen.simplify import affine, simplify_tensor
+from tensorgen.sketch import shared_rows
+from tensorgen.task import Task
+
+MAX_TERMS = 400
+"""A fused expression does not grow beyond this many distinct terms."""
+
+MAX_STAGES = 12
+"""Stages of one row task."""
+
+CHEAP_ELEMENTS = 4096
+"""A value of at most this many elements may be recomputed where it is broadcast."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """`expr` over `operands`; if `contraction` is given, operand `len(operands)` stands for it.
+
+    `arithmetic` tells that computing an element costs more than addressing it.
+    """
+
+    operands: tuple[Value, ...]
+    contraction: TensorExpr | None
+    expr: TensorExpr
+    arithmetic: bool
+
+    @property
+    def reduces(self) -> bool:
+        """True if an element needs more than a fixed few others."""
+        return self.contraction is not None or _has_reduction(self.expr)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One kernel to run: a task, the values it reads, and the values it stores."""
+
+    task: Task
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+
+
+def partition(graph: Graph) -> tuple[Step, ...]:
+    """The steps that compute the graph's outputs, in an order that respects their data.
+
+    Inputs, constants and values for which `view_of` holds are never stored by a step.
+    """
+    fragments = _fragments(graph)
+    steps = tuple(
+        _step(value, fragments[value])
+        for value in _stored(graph, fragments)
+        if view_of(fragments[value]) is None
+    )
+    return fuse_rows(steps, graph)
+
+
+def stored_views(graph: Graph) -> Mapping[Value, tuple[Value, int]]:
+    """Values that need no kernel: the value they are part of and the offset in elements."""
+    fragments = _fragments(graph)
+    result: dict[Value, tuple[Value, int]] = {}
+    for value in _stored(graph, fragments):
+        view = view_of(fragments[value])
+        if view is not None:
+            result[value] = view
+    return result
+
+
+def view_of(fragment: Fragment) -> tuple[Value, int] | None:
+    """The operand and element offset of which a fragment is an unchanged contiguous part."""
+    body = fragment.expr.body
+    if fragment.contraction is not None or not isinstance(body, Load):
+        return None
+    source = affine(flat_index(body.indices, body.type.shape))
+    target = affine(flat_index(fragment.expr.axes, fragment.expr.type.shape))
+    if source.terms != target.terms:
+        return None
+    return fragment.operands[body.operand], source.constant - target.constant
+
+
+# Fragments
+
+
+def _fragments(graph: Graph) -> dict[Value, Fragment]:
+    uses = _use_counts(graph)
+    outputs = set(graph.outputs)
+    fragments: dict[Value, Fragment] = {}
+    for node in graph.nodes:
+        fragments[node] = _absorb(node, fragments, uses, outputs)
+    return fragments
+
+
+def _use_counts(graph: Graph) -> dict[Value, int]:
+    counts: dict[Value, int] = {}
+    for node in graph.nodes:
+        for operand in dict.fromkeys(node.inputs):
+            counts[operand] = counts.get(operand, 0) + 1
+    return counts
+
+
+def _stored(graph: Graph, fragments: Mapping[Value, Fragment]) -> tuple[Value, ...]:
+    """The nodes whose values are needed in memory, producers first."""
+    needed: set[Value] = set(graph.outputs)
+    for value in reversed(graph.values):
+        if value in needed and value in fragments:
+            needed.update(fragments[value].operands)
+    return tuple(value for value in graph.values if value in needed and isinstance(value, Node))
+
+
+def _absorb(
+    node: Node, fragments: Mapping[Value, Fragment], uses: Mapping[Value, int], outputs: set[Value]
+) -> Fragment:
+    """The node's fragment, with those of its operands that fit in."""
+    expr = simplify_tensor(expression_of(node))
+    arithmetic = not _moves_only(expr)
+    fragment = Fragment(node.inputs, None, expr, arithmetic)
+    if _is_tiled(node, expr):
+        for operand in dict.fromkeys(node.inputs):
+            inner = fragments.get(operand)
+            if inner is not None and not inner.arithmetic and not inner.reduces:
+                candidate = _inlined(fragment, operand, inner)
+                if _still_tiled(candidate):
+                    fragment = candidate
+        axes = fragment.expr.axes
+        count = len(fragment.operands)
+        identity = TensorExpr(axes, Load(count, fragment.expr.type, axes))
+        return Fragment(fragment.operands, fragment.expr, identity, True)
+    for operand in dict.fromkeys(node.inputs):
+        inner = fragments.get(operand)
+        if inner is None:
+            continue
+        single = uses[operand] == 1 and operand not in outputs
+        if not _may_absorb(fragment, operand, inner, single):
+            continue
+        candidate = _inlined(fragment, operand, inner)
+        if _size(candidate) <= MAX_TERMS and _keeps_tiles(candidate):
+            fragment = candidate
+    return fragment
+
+
+def _may_absorb(fragment: Fragment, operand: Value, inner: Fragment, single: bool) -> bool:
+    """True if absorbing an operand's fragment repeats no arithmetic to speak of."""
+    if inner.contraction is not None and fragment.contraction is not None:
+        return False
+    if inner.reduces:
+        return single and not _has_reduction(fragment.expr) and _one_to_one(fragment, operand)
+    if not inner.arithmetic:
+        return single or not fragment.reduces or _gathers_nothing(inner)
+    if not single:
+        return False
+    if _has_reduction(fragment.expr):
+        return _reads_once(fragment, operand)
+    return (
+        inner.expr.type.size >= fragment.expr.type.size
+        or inner.expr.type.size <= CHEAP_ELEMENTS
+    )
+
+
+def _inlined(fragment: Fragment, operand: Value, inner: Fragment) -> Fragment:
+    """The fragment with an operand's fragment in its place."""
+    kept = [value for value in fragment.operands if value != operand]
+    operands = tuple(dict.fromkeys([*kept, *inner.operands]))
+    position = {value: index for index, value in enumerate(operands)}
+    count, spare = len(operands), len(operands) + 1
+    own = {index: position.get(value, spare) for index, value in enumerate(fragment.operands)}
+    own[len(fragment.operands)] = count
+    theirs = {index: position[value] for index, value in enumerate(inner.operands)}
+    theirs[len(inner.operands)] = count
+    expr = inline(
+        renumber_operands(fragment.expr, own), spare, renumber_operands(inner.expr, theirs)
+    )
+    contraction = fragment.contraction
+    if contraction is not None:
+        contraction = renumber_operands(contraction, own)
+    elif inner.contraction is not None:
+        contraction = renumber_operands(inner.contraction, theirs)
+    return Fragment(
+        operands, contraction, simplify_tensor(expr), fragment.arithmetic or inner.arithmetic
+    )
+
+
+def _is_tiled(node: Node, expr: TensorExpr) -> bool:
+    """True for a node that becomes a register-tiled kernel."""
+    types = tuple(value.type for value in node.inputs)
+    task = Task(types, (expr,), (0,), (False,) * len(types))
+    contraction = contraction_of(task)
+    return contraction is not None and has_tiles(contraction)
+
+
+def _still_tiled(fragment: Fragment) -> bool:
+    types = tuple(value.type for value in fragment.operands)
+    task = Task(types, (fragment.expr,), (0,), (False,) * len(types))
+    contraction = contraction_of(task)
+    return contraction is not None and has_tiles(contraction)
+
+
+def _keeps_tiles(fragment: Fragment) -> bool:
+    """True unless a contraction's epilogue no longer matches its elements one to one."""
+    return fragment.contraction is None or contraction_of(_task_of(fragment)) is not None
+
+
+def _task_of(fragment: Fragment) -> Task:
+    types = tuple(value.type for value in fragment.operands)
+    constant = tuple(isinstance(value, Constant) for value in fragment.operands)
+    if fragment.contraction is None:
+        return Task(types, (fragment.expr,), (0,), constant)
+    body = fragment.expr.body
+    identity = isinstance(body, Load) and body.operand == len(types)
+    if identity and body.indices == fragment.expr.axes:
+        return Task(types, (fragment.contraction,), (0,), constant)
+    return Task(types, (fragment.contraction, fragment.expr), (1,), constant)
+
+
+def _step(value: Value, fragment: Fragment) -> Step:
+    used = sorted(
+        {
+            load.operand
+            for expr in (fragment.contraction, fragment.expr)
+            if expr is not None
+            for load in loads(expr.body)
+            if load.operand < len(fragment.operands)
+        }
+    )
+    numbers = {old: new for new, old in enumerate(used)}
+    numbers[len(fragment.operands)] = len(used)
+    contraction = fragment.contraction
+    trimmed = Fragment(
+        tuple(fragment.operands[index] for index in used),
+        None if contraction is None else renumber_operands(contraction, numbers),
+        renumber_operands(fragment.expr, numbers),
+        fragment.arithmetic,
+    )
+    return Step(_task_of(trimmed), trimmed.operands, (value,))
+
+
+def _has_reduction(expr: TensorExpr) -> bool:
+    return any(isinstance(term, Reduce) for term in walk(expr.body))
+
+
+def _moves_only(expr: TensorExpr) -> bool:
+    """True if an element is a copy of another: layout, no arithmetic, no choice."""
+    return isinstance(expr.body, Load) and not any(
+        isinstance(term, Load) for index in expr.body.indices for term in walk(index)
+    )
+
+
+def _gathers_nothing(fragment: Fragment) -> bool:
+    """True if a layout fragment reads memory in the order it is written, or repeats elements."""
+    body = fragment.expr.body
+    if not isinstance(body, Load) or not fragment.expr.axes:
+        return True
+    inner = next((a for a in reversed(fragment.expr.axes) if a.extent != 1), None)
+    if inner is None:
+        return True
+    form = affine(flat_index(body.indices, body.type.shape))
+    return form.coefficient(inner) in (0, 1)
+
+
+def _one_to_one(fragment: Fragment, operand: Value) -> bool:
+    """True if the fragment reads each element of the operand at most once."""
+    position = fragment.operands.index(operand)
+    reads = [load for load in loads(fragment.expr.body) if load.operand == position]
+    return len(reads) == 1 and fragment.expr.type.size <= operand.type.size
+
+
+def _reads_once(fragment: Fragment, operand: Value) -> bool:
+    """True if the fragment's reductions read each element of the operand about once."""
+    position = fragment.operands.index(operand)
+    reads = [load for load in loads(fragment.expr.body) if load.operand == position]
+    work = fragment.expr.type.size * prod(
+        axis.extent
+        for term in walk(fragment.expr.body)
+        if isinstance(term, Reduce)
+        for axis in term.axes
+    )
+    return len(reads) == 1 and work <= operand.type.size
+
+
+def _size(fragment: Fragment) -> int:
+    return sum(1 for _ in walk(fragment.expr.body))
+
+
+# Rows
+
+
+def fuse_rows(steps: tuple[Step, ...], graph: Graph) -> tuple[Step, ...]:
+    """Join steps that walk the same rows after a reduction over the rows' elements."""
+    remaining = list(steps)
+    position = 0
+    while position < len(remaining):
+        seed = remaining[position]
+        if _starts_rows(seed):
+            group = _grow_rows(seed, remaining, position, graph)
+            if len(group) > 1:
+                merged = _merge_rows(group, remaining, graph)
+                rest = [step for step in remaining if step not in group]
+                remaining = _ordered([*rest, merged])
+                position = max(remaining.index(merged), position)
+        position += 1
+    return tuple(remaining)
+
+
+def _starts_rows(step: Step) -> bool:
+    task = step.task
+    return len(task.stages) == 1 and _has_reduction(task.stages[0]) and bool(task.stages[0].axes)
+
+
+def _grow_rows(seed: Step, steps: Sequence[Step], position: int, graph: Graph) -> list[Step]:
+    group = [seed]
+    produced = set(seed.outputs)
+    blocked: set[Value] = set()
+    for step in steps[position + 1 :]:
+        reads_group = any(value in produced or _view_base(value, produced) for value in step.inputs)
+        tainted = any(value in blocked for value in step.inputs)
+        joins = (
+            reads_group
+            and not tainted
+            and len(step.task.stages) == 1
+            and len(group) < MAX_STAGES
+            and _rows_of([*group, step], graph) >= _rows_of(group, graph)
+            and _rows_of([*group, step], graph) >= 1
+        )
+        if joins:
+            group.append(step)
+            produced.update(step.outputs)
+        elif reads_group or tainted:
+            blocked.update(step.outputs)
+    return group
+
+
+def _view_base(value: Value, produced: set[Value]) -> bool:
+    """True if a value is a view of a produced one: such rows are not followed."""
+    return value not in produced and any(operand in produced for operand in inputs_of(value))
+
+
+def _rows_of(group: Sequence[Step], graph: Graph) -> int:
+    """The common outer axes of the stages, counting only axes with more than one element; 0 if
+    none."""
+    task = _row_task(group, graph)[0]
+    depth = shared_rows(task)
+    extents = [axis.extent for axis in task.stages[0].axes[:depth]]
+    return depth if prod(extents) > 1 else 0
+
+
+def _row_task(
+    group: Sequence[Step], graph: Graph
+) -> tuple[Task, tuple[Value, ...], tuple[Value, ...]]:
+    """The group as one task; its outputs are all values of the group, trimmed by the caller."""
+    produced = [step.outputs[0] for step in group]
+    inputs = tuple(
+        dict.fromkeys(value for step in group for value in step.inputs if value not in produced)
+    )
+    numbers = {value: index for index, value in enumerate((*inputs, *produced))}
+    stages = tuple(
+        renumber_operands(
+            step.task.stages[0], {i: numbers[value] for i, value in enumerate(step.inputs)}
+        )
+        for step in group
+    )
+    task = Task(
+        tuple(value.type for value in inputs),
+        stages,
+        (len(stages) - 1,),
+        tuple(isinstance(value, Constant) for value in inputs),
+    )
+    return task, inputs, tuple(produced)
+
+
+def _merge_rows(group: Sequence[Step], steps: Sequence[Step], graph: Graph) -> Step:
+    task, inputs, produced = _row_task(group, graph)
+    outside: set[Value] = set(graph.outputs)
+    for step in steps:
+        if step not in group:
+            outside.update(step.inputs)
+    outside |= {operand for value in outside for operand in inputs_of(value)}
+    kept = tuple(i for i, value in enumerate(produced) if value in outside)
+    assert kept, "a group of rows computes something that is used"
+    return Step(
+        replace(task, outputs=kept), inputs, tuple(produced[position] for position in kept)
+    )
+
+
+def _ordered(steps: Sequence[Step]) -> list[Step]:
+    """Steps so that each comes after those whose values it reads, otherwise as they were."""
+    maker = {value: step for step in steps for value in step.outputs}
+    done: list[Step] = []
+    state: dict[int, bool] = {}
+
+    def visit(step: Step) -> None:
+        if id(step) in state:
+            assert state[id(step)], "steps depend on each other in a circle"
+            return
+        state[id(step)] = False
+        for value in step.inputs:
+            for source in _sources(value, maker):
+                visit(source)
+        state[id(step)] = True
+        done.append(step)
+
+    for step in steps:
+        visit(step)
+    return done
+
+
+def _sources(value: Value, maker: Mapping[Value, Step]) -> Iterator[Step]:
+    """The steps that a value waits for, through views."""
+    if value in maker:
+        yield maker[value]
+    elif not isinstance(value, Input | Constant):
+        for operand in inputs_of(value):
+            yield from _sources(operand, maker)
+

@@ -1,0 +1,201 @@
+"""The way from a model to a C library, as a list one can read aloud.
+
+import → optimize → compile
+
+What it does: runs the stages one after the other, tells an observer of each, and says in the
+metadata where the result comes from. What it does not: know how any stage works.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import onnx
+
+from graphopt.compiler import Compilation, compile_graph
+from graphopt.graph import Graph
+from graphopt.onnx_import import import_model
+from graphopt.onnx_import.errors import ModelError, printable, quoted
+from graphopt.optimize import Optimized, optimize
+from tasor.errors import UsageError
+from tensorgen.build import ToolMissing, compiler_version, find_compiler
+from tensorgen.module_spec import WeightMode
+from tensorgen.ports import c_identifier
+from tensorgen.target import Target
+from tensorgen.types import Array, Shape
+
+ModelSource = onnx.ModelProto | str | Path | bytes
+"""A model: an ONNX proto, the path of a file, or a file's bytes."""
+
+MOST_THREADS = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is to be compiled: a model, with the shapes and the values of inputs that are fixed."""
+
+    model: ModelSource
+    name: str
+    shapes: Mapping[str, Shape] = field(default_factory=dict)
+    bindings: Mapping[str, Array] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How it is to be compiled; `weights` None lets their size decide where they are kept."""
+
+    target: Target
+    threads: int
+    strict: bool = False
+    weights: WeightMode | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stages:
+    """What each stage made of a question."""
+
+    imported: Graph
+    optimized: Optimized
+    compilation: Compilation
+
+
+class Observer:
+    """Is told what happens. This one does nothing with it."""
+
+    def begins(self, step: str) -> None:
+        """A step with that name begins; the one before it has ended."""
+
+    def imported(self, graph: Graph) -> None:
+        """The model has become a graph."""
+
+    def optimized(self, optimized: Optimized) -> None:
+        """The graph has been rewritten."""
+
+    def compiled(self, compilation: Compilation) -> None:
+        """The graph has become a module."""
+
+
+SILENT = Observer()
+
+
+def settings_of(
+    target: str | Target, threads: int | None, *, strict: bool, weights: WeightMode | None
+) -> Settings:
+    """Settings with every default filled in: as many threads as the target has cores.
+
+    Raises TargetError for a target that is not known, UsageError for the other values.
+    """
+    chosen = target if isinstance(target, Target) else Target.named(target)
+    if threads is None:
+        threads = min(chosen.cores, MOST_THREADS)
+    if isinstance(threads, bool) or not isinstance(threads, int) or not 1 <= threads <= MOST_THREADS:
+        raise UsageError(
+            f"threads: expected a whole number from 1 to {MOST_THREADS}, got {printable(threads)}; "
+            "choose the number of cores to use"
+        )
+    if weights not in (None, "c", "object", "file"):
+        raise UsageError(
+            f"weights: expected c, object or file, got {printable(weights)}; choose one of these"
+        )
+    return Settings(chosen, threads, strict, weights)
+
+
+def library_name(model: ModelSource) -> str:
+    """A C identifier for a model: from its file's name, else from its graph's."""
+    if isinstance(model, onnx.ModelProto):
+        return c_identifier(model.graph.name if model.graph.name else "model")
+    return "model" if isinstance(model, bytes) else c_identifier(Path(model).stem)
+
+
+def import_stage(question: Question, observer: Observer = SILENT) -> Graph:
+    """The model as a graph. Raises ModelError."""
+    observer.begins("import")
+    graph = import_model(question.model, shapes=question.shapes, bindings=question.bindings)
+    if not graph.outputs:
+        raise ModelError("model: expected at least one output, got none; declare its outputs")
+    observer.imported(graph)
+    return graph
+
+
+def optimize_stage(graph: Graph, observer: Observer = SILENT) -> Optimized:
+    """The graph, rewritten."""
+    observer.begins("optimize")
+    optimized = optimize(graph)
+    observer.optimized(optimized)
+    return optimized
+
+
+def run_stages(question: Question, settings: Settings, observer: Observer = SILENT) -> Stages:
+    """Everything from the model to a module. Raises ModelError and ShapeError."""
+    imported = import_stage(question, observer)
+    optimized = optimize_stage(imported, observer)
+    observer.begins("compile")
+    compilation = compile_graph(
+        optimized.graph,
+        name=question.name,
+        target=settings.target,
+        threads=settings.threads,
+        strict=settings.strict,
+        weights=settings.weights,
+        metadata=_metadata(question, optimized, settings.target),
+    )
+    observer.compiled(compilation)
+    return Stages(imported, optimized, compilation)
+
+
+def tasor_version() -> str:
+    """The installed version, or `unpackaged` for one that runs from its source tree."""
+    try:
+        return version("tasor")
+    except PackageNotFoundError:
+        return "unpackaged"
+
+
+def model_sha256(model: ModelSource) -> str:
+    """SHA-256 of the model's file, or of the proto as it would be written."""
+    if isinstance(model, onnx.ModelProto):
+        return hashlib.sha256(model.SerializeToString(deterministic=True)).hexdigest()
+    if isinstance(model, bytes):
+        return hashlib.sha256(model).hexdigest()
+    try:
+        with Path(model).open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise ModelError(
+            f"model {quoted(Path(model).name)}: expected a readable file, got "
+            f"{printable(error.strerror)}; check its path"
+        ) from error
+
+
+def _metadata(question: Question, optimized: Optimized, target: Target) -> dict[str, object]:
+    try:
+        compiler = compiler_version(find_compiler(target))
+    except ToolMissing:
+        compiler = "none"
+    return {
+        "compiler": printable(compiler),
+        "fixed_inputs": sorted(question.bindings),
+        "graph_digest": optimized.graph.digest,
+        "model_sha256": model_sha256(question.model),
+        "rules_applied": [{"count": count, "rule": name} for name, count in optimized.applied],
+        "tasor_version": tasor_version(),
+    }
+
+
+def checked_shapes(shapes: Mapping[str, Shape] | None) -> dict[str, Shape]:
+    """Shapes as tuples of whole numbers; UsageError for anything else."""
+    result: dict[str, Shape] = {}
+    for name, shape in ({} if shapes is None else shapes).items():
+        try:
+            sizes = tuple(int(size) for size in shape)
+        except (TypeError, ValueError) as error:
+            raise UsageError(
+                f"shape of {printable(name)!r}: expected whole numbers, got {printable(shape)}; "
+                "give one for each axis"
+            ) from error
+        result[name] = sizes
+    return result
