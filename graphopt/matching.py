@@ -207,10 +207,16 @@ def literal_array(literal: Literal, dtype: DType) -> np.ndarray[tuple[()], np.dt
         least, most = integer_range(dtype)
         if not least <= value <= most:
             return None
-    array = np.asarray(value, dtype=np.float64 if dtype.is_float else None).astype(dtype.numpy)
-    if isinstance(value, int) and dtype.is_float and int(array.astype(np.float64)) != value:
+    if not dtype.is_float:
+        return np.asarray(value).astype(dtype.numpy)
+    try:
+        wide = float(value)
+    except OverflowError:
         return None
-    return array
+    with np.errstate(over="ignore"):
+        array = np.asarray(wide).astype(dtype.numpy)
+    held = float(array.astype(np.float64))
+    return array if isinstance(value, float) or held == value else None
 
 
 # Building
@@ -289,7 +295,7 @@ def evaluate(expression: Expression, bindings: Bindings) -> Param:
             return bindings.params[expression.name]
         case FunctionCall():
             arguments = (argument(arg, bindings) for arg in expression.args)
-            result: Param = FUNCTIONS[expression.function].apply(*arguments)
+            result: Param = FUNCTIONS[expression.function].value(*arguments)
             return result
         case _:
             assert_never(expression)

@@ -33,8 +33,9 @@ from tensorgen.types import (
 
 _T = TypeVar("_T")
 
-SIZES = (1, 1, 2, 3, 3, 5)
-"""Sizes of axes, with their weights: mostly coprime, often 1."""
+SIZES = ((1, 1, 2, 3, 3, 5), (1, 2, 3, 5), (2,), (3,))
+"""Sizes that the axes of one draw have: coprime and often 1, to tell axes apart by their sizes; or
+all alike, so that no permutation of axes is caught by its shape alone."""
 
 _CAST_TYPES = ("float64", "float32", "int64", "int32", "int8", "uint8", "bool")
 
@@ -75,6 +76,12 @@ class Random:
     """Random parts of tensors."""
 
     rng: np.random.Generator
+    sizes: tuple[int, ...]
+
+    @staticmethod
+    def of(rng: np.random.Generator) -> Random:
+        """Random parts from a source; their sizes are mixed or all alike."""
+        return Random(rng, SIZES[int(rng.integers(len(SIZES)))])
 
     def choice(self, options: tuple[_T, ...]) -> _T:
         return options[int(self.rng.integers(len(options)))]
@@ -87,7 +94,7 @@ class Random:
 
     def shape(self, least: int = 0, most: int = 4) -> Shape:
         rank = least + self.below(most - least + 1)
-        return tuple(self.choice(SIZES) for _ in range(rank))
+        return tuple(self.choice(self.sizes) for _ in range(rank))
 
     def permutation(self, rank: int) -> Shape:
         if self.chance(0.3):
@@ -111,7 +118,7 @@ class Random:
         """A shape that the given one broadcasts to."""
         if self.chance(0.3):
             return shape
-        sizes = tuple(self.choice(SIZES) if size == 1 else size for size in shape)
+        sizes = tuple(self.choice(self.sizes) if size == 1 else size for size in shape)
         return self.shape(0, 1) + sizes
 
     def factors(self, size: int) -> Shape:
@@ -133,7 +140,11 @@ class Random:
 def propose(known: Known, random: Random) -> Proposal:
     """A guess at the rest of an application. Raises Misfit if there is none."""
     proposer = _PROPOSERS.get(known.op.name) or _PROPOSERS.get(known.op.family, _by_sample)
-    return proposer(known, random)
+    try:
+        return proposer(known, random)
+    except (IndexError, TypeError, ValueError) as error:
+        # A pattern may settle parameters of any kind and length.
+        raise Misfit from error
 
 
 def _by_sample(known: Known, random: Random) -> Proposal:
@@ -244,6 +255,7 @@ def _broadcast_to(known: Known, random: Random) -> Proposal:
 def _concat(known: Known, random: Random) -> Proposal:
     settled = next((type for type in known.types if type is not None), None)
     base = TensorType(known.element, random.shape(1, 3)) if settled is None else settled
+    base = base if known.result is None else known.result
     if base.rank == 0:
         raise Misfit
     axis: Any = known.params.get("axis", random.below(base.rank))
@@ -251,13 +263,21 @@ def _concat(known: Known, random: Random) -> Proposal:
         raise Misfit
 
     def other() -> TensorType:
-        sizes = (random.choice(SIZES) if n == axis else size for n, size in enumerate(base.shape))
-        return TensorType(base.dtype, tuple(sizes))
+        size = random.choice(random.sizes)
+        return TensorType(base.dtype, (*base.shape[:axis], size, *base.shape[axis + 1 :]))
 
     types = tuple(other() if type is None else type for type in known.types)
-    if len(types) == 1 and known.result is not None and known.types[0] is None:
-        types = (known.result,)
+    if known.result is not None and settled is None:
+        types = _parts(known.result, axis, len(types), random)
     return Proposal(types, {"axis": axis})
+
+
+def _parts(whole: TensorType, axis: int, count: int, random: Random) -> tuple[TensorType, ...]:
+    """Types of `count` operands whose concatenation has the given type."""
+    cuts = sorted(random.below(whole.shape[axis] + 1) for _ in range(count - 1))
+    ends = zip([0, *cuts], [*cuts, whole.shape[axis]], strict=True)
+    before, after = whole.shape[:axis], whole.shape[axis + 1 :]
+    return tuple(TensorType(whole.dtype, (*before, b - a, *after)) for a, b in ends)
 
 
 def _slice(known: Known, random: Random) -> Proposal:
@@ -301,7 +321,7 @@ def _pad(known: Known, random: Random) -> Proposal:
 def _matmul(known: Known, random: Random) -> Proposal:
     x, y = known.types
     wanted = known.result
-    m, n = random.choice(SIZES), random.choice(SIZES)
+    m, n = random.choice(random.sizes), random.choice(random.sizes)
     batch = random.shape(0, 2) if random.chance(0.5) else ()
     k = random.choice((2, 3, 5))
     if wanted is not None:
@@ -326,59 +346,87 @@ def _matmul(known: Known, random: Random) -> Proposal:
     return Proposal((x, y), {})
 
 
-def _windows(known: Known, random: Random, spatial: Shape, kernel: Shape) -> dict[str, Param]:
-    """Strides, pads and dilations for a kernel over axes of those sizes."""
-    rank = len(spatial)
+def _windows(known: Known, random: Random, kernel: Shape) -> dict[str, Any]:
+    """Strides, pads and dilations for a kernel, as far as they are not settled."""
+    rank = len(kernel)
     padded = random.chance(0.5)
-    pads = tuple(random.choice((0, 1)) if padded else 0 for _ in range(2 * rank))
-    pads = known.params.get("pads", pads)  # type: ignore[assignment]
-    dilations = tuple(
-        2 if random.chance(0.3) and 2 * (size - 1) < extent else 1
-        for size, extent in zip(kernel, spatial, strict=True)
-    )
-    strides = tuple(random.choice((1, 1, 2)) for _ in range(rank))
-    return {"strides": strides, "pads": pads, "dilations": dilations}
+    guess: dict[str, Any] = {
+        "strides": tuple(random.choice((1, 1, 2)) for _ in range(rank)),
+        "pads": tuple(random.choice((0, 1)) if padded else 0 for _ in range(2 * rank)),
+        "dilations": tuple(random.choice((1, 1, 2)) for _ in range(rank)),
+    }
+    return {name: known.params.get(name, value) for name, value in guess.items()}
+
+
+def _spatial(known: Known, random: Random, kernel: Shape, windows: Mapping[str, Any]) -> Shape:
+    """Sizes of the axes that windows slide over, such that the result is as wanted."""
+    rank = len(kernel)
+    wanted = known.result
+    sizes = []
+    for axis, size in enumerate(kernel):
+        if wanted is None or wanted.rank != rank + 2:
+            sizes.append(random.choice((3, 4, 5)))
+            continue
+        pads = windows["pads"][axis] + windows["pads"][rank + axis]
+        span = (size - 1) * windows["dilations"][axis] + 1
+        sizes.append(max((wanted.shape[2 + axis] - 1) * windows["strides"][axis] + span - pads, 1))
+    return tuple(sizes)
+
+
+def _window_rank(known: Known, random: Random) -> int:
+    """How many axes windows slide over."""
+    for type in (*known.types, known.result):
+        if type is not None:
+            if type.rank < 3:
+                raise Misfit
+            return type.rank - 2
+    strides: Any = known.params.get("strides")
+    return 1 + random.below(2) if strides is None else len(strides)
+
+
+def _window_dtype(known: Known) -> DType:
+    return float64 if known.element == boolean else known.element
 
 
 def _conv(known: Known, random: Random) -> Proposal:
     x, w = known.types
-    settled = x if x is not None else w
-    rank = 1 + random.below(2) if settled is None else settled.rank - 2
-    if rank < 1:
-        raise Misfit
+    rank = _window_rank(known, random)
+    batch, outputs = random.choice((1, 2)), random.choice((1, 2, 3))
     groups: Any = known.params.get("groups", random.choice((1, 1, 2, 3)))
+    outputs *= groups
+    if known.result is not None:
+        batch, outputs = known.result.shape[:2]
+    if w is not None:
+        outputs = w.shape[0]
     if x is not None and w is not None:
         if w.rank != x.rank or w.shape[1] == 0 or x.shape[1] % w.shape[1]:
             raise Misfit
         groups = x.shape[1] // w.shape[1]
-    elif (x is not None and x.shape[1] % groups) or (w is not None and w.shape[0] % groups):
+    elif outputs % groups or (x is not None and x.shape[1] % groups):
         groups = 1
-    kernel = tuple(random.choice((1, 2, 3)) for _ in range(rank)) if w is None else w.shape[2:]
-    dtype = float64 if known.element == boolean else known.element
-    if x is None:
-        channels = groups * (random.choice((1, 2, 3)) if w is None else w.shape[1])
-        spatial = tuple(random.choice((3, 4, 5)) for _ in range(rank))
-        x = TensorType(dtype, (random.choice((1, 2)), channels, *spatial))
     if w is None:
-        kernel = tuple(
-            min(size, max(extent, 1)) for size, extent in zip(kernel, x.shape[2:], strict=True)
-        )
-        outputs = groups * random.choice((1, 2, 3))
-        w = TensorType(dtype, (outputs, x.shape[1] // groups, *kernel))
-    params = {**_windows(known, random, x.shape[2:], kernel), "groups": groups}
-    return Proposal((x, w), params)
+        depth = random.choice((1, 2, 3)) if x is None else x.shape[1] // groups
+        kernel = tuple(random.choice((1, 2, 3)) for _ in range(rank))
+        w = TensorType(_window_dtype(known), (outputs, depth, *kernel))
+    windows = _windows(known, random, w.shape[2:])
+    if x is None:
+        spatial = _spatial(known, random, w.shape[2:], windows)
+        x = TensorType(_window_dtype(known), (batch, groups * w.shape[1], *spatial))
+    return Proposal((x, w), {**windows, "groups": groups})
 
 
 def _pooling(known: Known, random: Random) -> Proposal:
     [x] = known.types
-    dtype = float64 if known.element == boolean else known.element
+    kernel: Any = known.params.get("kernel")
+    if kernel is None:
+        kernel = tuple(random.choice((1, 2, 3)) for _ in range(_window_rank(known, random)))
+    windows = _windows(known, random, kernel)
     if x is None:
-        spatial = tuple(random.choice((3, 4, 5)) for _ in range(1 + random.below(2)))
-        x = TensorType(dtype, (random.choice((1, 2)), random.choice((1, 2, 3)), *spatial))
-    if x.rank < 3:
-        raise Misfit
-    kernel = tuple(1 + random.below(min(max(extent, 1), 3)) for extent in x.shape[2:])
-    return Proposal((x,), {"kernel": kernel, **_windows(known, random, x.shape[2:], kernel)})
+        outer = (random.choice((1, 2)), random.choice((1, 2, 3)))
+        outer = outer if known.result is None else (known.result.shape[0], known.result.shape[1])
+        spatial = _spatial(known, random, kernel, windows)
+        x = TensorType(_window_dtype(known), (*outer, *spatial))
+    return Proposal((x,), {"kernel": kernel, **windows})
 
 
 def _reduce(known: Known, random: Random) -> Proposal:
@@ -416,5 +464,5 @@ _PROPOSERS: Mapping[str, Callable[[Known, Random], Proposal]] = {
 }  # fmt: skip
 """Proposers by operator, or by family where a whole family is alike."""
 
-UNFIT = (Misfit, ShapeError)
-"""What a draw that leads nowhere raises."""
+UNFIT = (Misfit, ShapeError, TypeError)
+"""What a draw that leads nowhere raises; see `rule_functions.UNDEFINED` for TypeError."""

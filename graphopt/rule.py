@@ -63,7 +63,7 @@ def holds(condition: FunctionCall, bindings: Bindings, uses: Uses | None) -> boo
         return True
     try:
         arguments = [argument(arg, bindings) for arg in condition.args]
-        return bool(function.apply(*([uses] if function.takes_uses else []), *arguments))
+        return bool(function.value(*([uses] if function.takes_uses else []), *arguments))
     except Undefined:
         return False
 

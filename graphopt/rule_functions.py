@@ -49,6 +49,13 @@ class Function:
     profit: bool = False
     takes_uses: bool = False
 
+    def value(self, *arguments: Any) -> Any:
+        """Its value. Raises Undefined if it has none, as for parameters of another kind."""
+        try:
+            return self.apply(*arguments)
+        except (IndexError, TypeError) as error:
+            raise Undefined(f"{self.name}: {error}") from None
+
     def admits(self, count: int) -> bool:
         """Whether it takes that many arguments."""
         return count == len(self.roles) or (self.repeats and count > len(self.roles))
@@ -240,10 +247,6 @@ def _has_exact_reciprocal(c: Value) -> bool:
     return bool(np.all((np.abs(mantissas) == 0.5) & (np.abs(exponents - 1) <= 14)))
 
 
-def _are_units(x: Value, axes: Shape) -> bool:
-    return all(x.type.shape[axis] == 1 for axis in axes)
-
-
 def _moves_only_units(x: Value, p: Shape) -> bool:
     kept = [axis for axis in p if x.type.shape[axis] != 1]
     return kept == sorted(kept)
@@ -287,21 +290,6 @@ def _is_lossless(x: Value, to: str) -> bool:
         return False
 
 
-def _pads_windows(before: Shape, after: Shape) -> bool:
-    return min(before + after, default=0) >= 0 and not any(before[:2] + after[:2])
-
-
-def _is_inside(
-    starts: Shape, steps: Shape, sizes: Shape, axis: int, ahead: tuple[Value, ...], y: Value
-) -> bool:
-    """Whether a slice of concat(*ahead, y, …) along that axis reads y alone."""
-    if sizes[axis] == 0:
-        return False
-    first = starts[axis] - _extent(ahead, axis)
-    last = first + (sizes[axis] - 1) * steps[axis]
-    return min(first, last) >= 0 and max(first, last) < y.type.shape[axis]
-
-
 CONDITIONS: Mapping[str, Function] = {
     condition.name: condition
     for condition in (
@@ -310,28 +298,18 @@ CONDITIONS: Mapping[str, Function] = {
                  "the permutation changes nothing"),
         Function("along", (_T, _P, _T), _lies_on_axis,
                  "c broadcasts to x and varies along one axis alone"),
-        Function("one_element", (_T,), lambda c: c.type.size == 1,
-                 "the tensor has one element"),
         Function("floating", (_T,), lambda x: x.type.dtype.is_float,
                  "the elements are floating-point numbers"),
         Function("signed", (_T,), lambda x: x.type.dtype.kind in (Kind.FLOAT, Kind.SIGNED),
                  "the elements have a sign"),
         Function("exact_reciprocal", (_T,), _has_exact_reciprocal,
                  "a constant of powers of two, whose reciprocals are exact"),
-        Function("units", (_T, _P), _are_units,
-                 "x has size 1 on all these axes"),
         Function("moves_only_units", (_T, _P), _moves_only_units,
                  "permuting x keeps the order of its elements"),
         Function("lossless", (_T, _P), _is_lossless,
                  "every value of x's type is a value of that type"),
-        Function("zeros", (_P,), lambda s: not any(s),
-                 "all elements of a tuple are 0"),
         Function("ones", (_P,), lambda s: all(item == 1 for item in s),
                  "all elements of a tuple are 1"),
-        Function("pads_windows", (_P, _P), _pads_windows,
-                 "padding adds to spatial axes of (n, c, spatial…) only, and takes nothing away"),
-        Function("inside", (_P, _P, _P, _P, _TS, _T), _is_inside,
-                 "a slice along an axis of concat(*xs, y, …) reads y alone"),
         # profit
         Function("constant", (_T,), lambda *values: all(map(is_constant, values)),
                  "known at compile time", repeats=True, profit=True),
@@ -348,5 +326,6 @@ CONDITIONS: Mapping[str, Function] = {
 }  # fmt: skip
 
 
-UNDEFINED = (Undefined, ShapeError)
-"""What building the target of a rule may raise where the rule has no meaning."""
+UNDEFINED = (Undefined, ShapeError, TypeError)
+"""What building the target of a rule raises where the rule has no meaning: TypeError is what type
+rules say of a parameter of a kind that they do not take."""

@@ -109,7 +109,10 @@ def _without_comment(line: str) -> str:
 def _sections(body: Excerpt) -> dict[str, Excerpt]:
     """The parts of a rule by the word before them; the source comes first, under ''."""
     content = body.content
-    outside = {position for position, depth in _code_positions(content) if depth == 0}
+    depths = dict(_code_positions(content))
+    if list(depths.values())[-1:] not in ([], [0]):
+        body.fail(0, "expected as many closing brackets as opening ones")
+    outside = {position for position, depth in depths.items() if depth == 0}
     cuts = [found for found in _SEPARATOR.finditer(content) if found.start() in outside]
     sections: dict[str, Excerpt] = {}
     word, start = "", 0
@@ -124,12 +127,17 @@ def _sections(body: Excerpt) -> dict[str, Excerpt]:
     return sections
 
 
+def _after_blanks(line: Excerpt, position: int) -> int:
+    rest = line.content[position:]
+    return position + len(rest) - len(rest.lstrip())
+
+
 def _rules_of(line: Excerpt) -> Iterator[Rule]:
     heading = _NAME.match(line.content)
     if heading is None:
         line.fail(0, "expected 'name: source => target' with a lower-case name")
     base, suffix = heading.group(1), heading.group(2) or ""
-    sections = _sections(line.part(heading.end(), len(line.content)))
+    sections = _sections(line.part(_after_blanks(line, heading.end()), len(line.content)))
     both = "<=>" in sections
     source = sections[""]
     target = sections["<=>" if both else "=>"]

@@ -1,1 +1,119 @@
-"""The front door: public interface, command line and reports. No algorithm lives here."""
+"""The front door: public interface, command line and reports. No algorithm lives here.
+
+model = tasor.compile("m.onnx", shapes={"x": (1, 3, 224, 224)}, threads=2)
+y = model(x)
+model.save("out/")
+tasor.optimize("m.onnx").save("optimized.onnx")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from graphopt.onnx_import.errors import (
+    ModelError,
+    NeedsConstant,
+    UnpinnedDimension,
+    UnsupportedOperator,
+    printable,
+)
+from tasor.compiled_model import CompiledModel
+from tasor.errors import OutputError, UsageError
+from tasor.optimized_model import OptimizedModel
+from tasor.pipeline import (
+    SILENT,
+    ModelSource,
+    Observer,
+    Question,
+    checked_shapes,
+    import_stage,
+    library_name,
+    optimize_stage,
+    run_stages,
+    settings_of,
+)
+from tensorgen.build import BuildError, ToolMissing
+from tensorgen.library import InputError, RunError
+from tensorgen.module_spec import WeightMode
+from tensorgen.ports import c_identifier
+from tensorgen.target import Target, TargetError
+from tensorgen.types import Array, Shape, ShapeError
+
+__all__ = [
+    "BuildError",
+    "CompiledModel",
+    "InputError",
+    "ModelError",
+    "NeedsConstant",
+    "Observer",
+    "OptimizedModel",
+    "OutputError",
+    "RunError",
+    "ShapeError",
+    "TargetError",
+    "ToolMissing",
+    "UnpinnedDimension",
+    "UnsupportedOperator",
+    "UsageError",
+    "compile",
+    "optimize",
+]
+
+
+def compile(
+    model: ModelSource,
+    *,
+    shapes: Mapping[str, Shape] | None = None,
+    bindings: Mapping[str, Array] | None = None,
+    target: str | Target = "host",
+    threads: int | None = None,
+    trials: int = 0,
+    strict: bool = False,
+    weights: WeightMode | None = None,
+    name: str | None = None,
+    observer: Observer = SILENT,
+) -> CompiledModel:
+    """Compile an ONNX model (a path, a file's bytes or a proto) to C.
+
+    `shapes` fixes the shapes of inputs that the model leaves open, `bindings` fixes inputs to
+    values known now. `threads` None means one for each core of the target. `strict` keeps the
+    order of floating-point operations. `weights` says where constants live: "c" source, an
+    "object" file, or a "file" of their own. `name` starts the names of all files and functions.
+
+    Raises ModelError, with its subclasses, for anything wrong with the model; TargetError for an
+    unknown target; UsageError for other arguments that make no sense.
+    """
+    if trials != 0:
+        raise UsageError(
+            f"trials: expected 0, got {printable(trials)}; this version has no tuner yet and "
+            "chooses every schedule with its cost model"
+        )
+    settings = settings_of(target, threads, strict=strict, weights=weights)
+    question = _question(model, shapes, bindings, name)
+    return CompiledModel(question, run_stages(question, settings, observer))
+
+
+def optimize(
+    model: ModelSource,
+    *,
+    shapes: Mapping[str, Shape] | None = None,
+    bindings: Mapping[str, Array] | None = None,
+    observer: Observer = SILENT,
+) -> OptimizedModel:
+    """Run the graph stage alone; arguments and errors as `compile`."""
+    imported = import_stage(_question(model, shapes, bindings, None), observer)
+    return OptimizedModel(imported, optimize_stage(imported, observer))
+
+
+def _question(
+    model: ModelSource,
+    shapes: Mapping[str, Shape] | None,
+    bindings: Mapping[str, Array] | None,
+    name: str | None,
+) -> Question:
+    return Question(
+        model,
+        library_name(model) if name is None else c_identifier(name),
+        checked_shapes(shapes),
+        {} if bindings is None else dict(bindings),
+    )

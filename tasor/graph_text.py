@@ -20,15 +20,15 @@ def graph_text(graph: Graph) -> str:
     """One line for each value that the outputs need, then one for each output."""
     numbers: dict[Value, str] = {}
     lines = []
-    for position, (name, value) in enumerate(zip(graph.input_names, graph.inputs, strict=True)):
-        numbers[value] = f"%in{position}"
-        lines.append(f"{numbers[value]} = input '{printable(name)}' : {value.type}")
+    for position, (name, given) in enumerate(zip(graph.input_names, graph.inputs, strict=True)):
+        numbers[given] = f"%in{position}"
+        lines.append(f"{numbers[given]} = input '{printable(name)}' : {given.type}")
     for value in graph.values:
         if value not in numbers:
             numbers[value] = f"%{len(lines) - len(graph.inputs)}"
             lines.append(f"{numbers[value]} = {_right_side(value, numbers)} : {value.type}")
-    for name, value in zip(graph.output_names, graph.outputs, strict=True):
-        lines.append(f"output '{printable(name)}' = {numbers[value]}")
+    for name, result in zip(graph.output_names, graph.outputs, strict=True):
+        lines.append(f"output '{printable(name)}' = {numbers[result]}")
     return "\n".join(lines) + "\n"
 
 

@@ -105,7 +105,9 @@ def read_library_folder(folder: Path) -> LibraryFolder:
     except (AttributeError, KeyError, TypeError, ValueError, ShapeError) as error:
         # A field is missing, or of another type or value than Tasor writes.
         raise _wrong(
-            folder, f"{path.name} as Tasor writes it", f"one with a wrong field ({printable(error)})"
+            folder,
+            f"{path.name} as Tasor writes it",
+            f"one with a wrong field ({printable(error)})",
         ) from error
 
 

@@ -67,8 +67,7 @@ def _foreign_files(place: Path) -> tuple[str, ...]:
     return tuple(
         name
         for name in names
-        if name not in own
-        and not (name.endswith(_BUILD_PRODUCTS) and library.name in name)
+        if name not in own and not (name.endswith(_BUILD_PRODUCTS) and library.name in name)
     )
 
 

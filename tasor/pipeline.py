@@ -20,9 +20,9 @@ from graphopt.compiler import Compilation, compile_graph
 from graphopt.graph import Graph
 from graphopt.onnx_import import import_model
 from graphopt.onnx_import.errors import ModelError, printable, quoted
-from graphopt.optimize import Optimized, optimize
+from graphopt.optimize import Optimized, optimize, prepare
 from tasor.errors import UsageError
-from tensorgen.build import ToolMissing, compiler_version, find_compiler
+from tensorgen.build import BuildError, ToolMissing, compiler_version, find_compiler
 from tensorgen.module_spec import WeightMode
 from tensorgen.ports import c_identifier
 from tensorgen.target import Target
@@ -92,7 +92,7 @@ def settings_of(
     chosen = target if isinstance(target, Target) else Target.named(target)
     if threads is None:
         threads = min(chosen.cores, MOST_THREADS)
-    if isinstance(threads, bool) or not isinstance(threads, int) or not 1 <= threads <= MOST_THREADS:
+    if type(threads) is not int or not 1 <= threads <= MOST_THREADS:
         raise UsageError(
             f"threads: expected a whole number from 1 to {MOST_THREADS}, got {printable(threads)}; "
             "choose the number of cores to use"
@@ -135,7 +135,7 @@ def run_stages(question: Question, settings: Settings, observer: Observer = SILE
     optimized = optimize_stage(imported, observer)
     observer.begins("compile")
     compilation = compile_graph(
-        optimized.graph,
+        prepare(optimized.graph),
         name=question.name,
         target=settings.target,
         threads=settings.threads,
@@ -174,8 +174,9 @@ def model_sha256(model: ModelSource) -> str:
 def _metadata(question: Question, optimized: Optimized, target: Target) -> dict[str, object]:
     try:
         compiler = compiler_version(find_compiler(target))
-    except ToolMissing:
-        compiler = "none"
+    except (ToolMissing, BuildError):
+        # The C is the same without a compiler, or with one that does not say what it is.
+        compiler = "unknown"
     return {
         "compiler": printable(compiler),
         "fixed_inputs": sorted(question.bindings),

@@ -16,16 +16,33 @@ from textwrap import wrap
 import numpy as np
 
 _NAME = re.compile(r"\btasor_\w+(?=\()")
+_BRANCH = re.compile(r"\b(if|for|while) \(")
+
+INLINE_MACRO = """\
+#ifndef TASOR_INLINE
+#if defined(__GNUC__)
+#define TASOR_INLINE static inline __attribute__((always_inline))
+#else
+#define TASOR_INLINE static inline
+#endif
+#endif
+"""
+"""How functions without branches are declared.
+
+A call that is not inlined keeps its loop scalar, and compilers stop inlining in kernels with many
+calls. For small code, compile with `-DTASOR_INLINE="static inline"`.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class CFunction:
-    """One self-contained C99 `static inline` function.
+    """One self-contained C99 inline function.
 
-    `text` is its definition with a comment above it, `requires` the functions it calls. `ulp` is
-    the greatest distance from the exact result in units in the last place of the result type, with
-    and without contraction into fused multiply-adds; 0 for an exact function; None where there is
-    no such measure (integers, bit patterns, predicates, parts of other functions).
+    `text` is its definition with a comment above it and may use the macro of `INLINE_MACRO`;
+    `requires` are the functions it calls. `ulp` is the greatest distance from the exact result in
+    units in the last place of the result type, with and without contraction into fused
+    multiply-adds; 0 for an exact function; None where there is no such measure (integers, bit
+    patterns, predicates, parts of other functions).
     """
 
     name: str
@@ -35,9 +52,14 @@ class CFunction:
     doc: str
 
 
-def c_function(text: str, doc: str, ulp: float | None = None, **parts: str) -> CFunction:
-    """The record of the function that `text` defines, after `parts` replaced its `$name`s."""
+def c_function(text: str, doc: str, ulp: float | None = None, /, **parts: str) -> CFunction:
+    """The record of the function that `text` defines, after `parts` replaced its `$name`s.
+
+    A `static inline` function without branches is declared by the macro of `INLINE_MACRO`.
+    """
     body = Template(text.strip("\n")).substitute(parts)
+    if _BRANCH.search(body) is None:
+        body = body.replace("static inline", "TASOR_INLINE", 1)
     name, *called = _NAME.findall(body)
     requires = tuple(dict.fromkeys(other for other in called if other != name))
     bound = "" if ulp is None else " Exact." if ulp == 0 else f" Within {ulp:g} ulp."

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
-from tensorgen.c_function import CFunction
+from tensorgen.c_function import INLINE_MACRO, CFunction
 from tensorgen.c_functions_arithmetic import ARITHMETIC
 from tensorgen.c_functions_conversion import CONVERSION
 from tensorgen.c_functions_exponential import EXPONENTIAL
@@ -46,7 +46,8 @@ _SUFFIX = {
 def definitions(names: Iterable[str]) -> str:
     """The C text of the named functions and of all that they call, callees first.
 
-    The order is the same for every order of `names`. KeyError for a name not in the table.
+    The order is the same for every order of `names`; no names give no text. KeyError for a name
+    that is not in the table.
     """
     wanted: set[str] = set()
     pending = sorted(names)
@@ -66,7 +67,9 @@ def definitions(names: Iterable[str]) -> str:
     for name, function in C_FUNCTIONS.items():
         if name in wanted and name not in placed:
             place(function)
-    return "\n".join(function.text for function in placed.values())
+    if not placed:
+        return ""
+    return "\n".join((INLINE_MACRO, *(function.text for function in placed.values())))
 
 
 def c_function_for(op: str, dtype_name: str) -> str | None:

@@ -148,9 +148,5 @@ def _to_integer(source: DType, target: DType) -> CFunction:
 
 CONVERSION: tuple[CFunction, ...] = (
     *_HALVES,
-    *(
-        _to_integer(source, target)
-        for source in (float32, float64)
-        for target in INTEGER_SUFFIX
-    ),
+    *(_to_integer(source, target) for source in (float32, float64) for target in INTEGER_SUFFIX),
 )

@@ -85,7 +85,8 @@ static inline $type tasor_exp_scaled_$t($type x, $type tail, $bits shift)
     const $type y = bounded > $most ? $most : bounded;
     const $type sum = y * $per_ln2 + $shifter;
     const $type n = sum - $shifter;
-    const $type expm1 = tasor_expm1_reduced_$t(y - n * $ln2_high, n * $ln2_low - tail);
+    const $type low = n * $ln2_low - tail;
+    const $type expm1 = tasor_expm1_reduced_$t(y - n * $ln2_high, low);
     const $bits biased = tasor_bits_$t(sum) - $zero + $offset - shift;
     const $bits half = biased >> 1;
     const $type first = tasor_from_bits_$t((half - $half_bias) << $mantissa);
@@ -107,8 +108,10 @@ static inline $type tasor_exp_below_$t($type x, $type *expm1)
     const $type y = x < $saturated ? $saturated : x;
     const $type sum = y * $per_ln2 + $shifter;
     const $type n = sum - $shifter;
-    const $type reduced = tasor_expm1_reduced_$t(y - n * $ln2_high, n * $ln2_low);
-    const $type scale = tasor_from_bits_$t((tasor_bits_$t(sum) - $zero + $bias) << $mantissa);
+    const $type low = n * $ln2_low;
+    const $type reduced = tasor_expm1_reduced_$t(y - n * $ln2_high, low);
+    const $bits exponent = tasor_bits_$t(sum) - $zero + $bias;
+    const $type scale = tasor_from_bits_$t(exponent << $mantissa);
     *expm1 = scale * reduced + (scale - 1.0$s);
     return scale * reduced + scale;
 }

@@ -241,7 +241,8 @@ LOGARITHMIC: tuple[CFunction, ...] = (
         " good.",
     ),
     c_function(
-        _ASINH_F64_TEXT, "asinh(x) = log1p(|x| + x**2 / (1 + sqrt(1 + x**2))), log(2|x|) above 2**60.",
+        _ASINH_F64_TEXT,
+        "asinh(x) = log1p(|x| + x**2 / (1 + sqrt(1 + x**2))), log(2|x|) above 2**60.",
         2.0,
     ),
     c_function(

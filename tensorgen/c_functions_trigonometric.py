@@ -312,8 +312,8 @@ static inline $type tasor_asin_$t($type x)
     const $type z = y > 0.5$s ? 0.5$s * (1.0$s - y) : y * y;
     const $type r = y > 0.5$s ? sqrt$s(z) : y;
     const $type excess = tasor_asin_excess_$t(r, z);
-    const $type large = ($half_pi - 2.0$s * r) - (2.0$s * excess - $half_pi_low);
-    return copysign$s(y > 0.5$s ? large : r + excess, x);
+    const $type rest = ($quarter_pi - 2.0$s * r) - (2.0$s * excess - $half_pi_low);
+    return copysign$s(y > 0.5$s ? $quarter_pi + rest : r + excess, x);
 }
 """
 
@@ -380,8 +380,8 @@ _FLOAT = (
         sin=polynomial("float", "p", "z", _SIN_F32),
         cos=polynomial("float", "q", "z", _COS_F32),
     ),
-    c_function(_SIN_F32_TEXT, "sin(x): reduced modulo pi/2 in double, minimax polynomial.", 1.5),
-    c_function(_COS_F32_TEXT, "cos(x): reduced modulo pi/2 in double, minimax polynomial.", 1.5),
+    c_function(_SIN_F32_TEXT, "sin(x): reduced modulo pi/2 in double, minimax polynomial.", 2.0),
+    c_function(_COS_F32_TEXT, "cos(x): reduced modulo pi/2 in double, minimax polynomial.", 2.0),
     c_function(_TAN_F32_TEXT, "tan(x) = sin(x) / cos(x), computed in double.", 0.6),
 )
 
@@ -412,7 +412,7 @@ _DOUBLE = (
     ),
     c_function(_SIN_F64_TEXT, "sin(x): reduced modulo pi/2 in pairs, minimax polynomial.", 1.0),
     c_function(_COS_F64_TEXT, "cos(x): reduced modulo pi/2 in pairs, minimax polynomial.", 1.0),
-    c_function(_TAN_F64_TEXT, "tan(x) = sin(x) / cos(x), each with what it lacks.", 1.5),
+    c_function(_TAN_F64_TEXT, "tan(x) = sin(x) / cos(x), each with what it lacks.", 2.0),
 )
 
 
@@ -427,11 +427,9 @@ def _inverse(
             **parts,
         ),
         c_function(
-            _ASIN_TEXT, "asin(x), above 1/2 as pi/2 - 2 asin(sqrt((1 - |x|) / 2)).", 2.0, **parts
+            _ASIN_TEXT, "asin(x), above 1/2 as pi/2 - 2 asin(sqrt((1 - |x|) / 2)).", 1.5, **parts
         ),
-        c_function(
-            _ACOS_TEXT, "acos(x), above 1/2 as 2 asin(sqrt((1 - |x|) / 2)).", 2.0, **parts
-        ),
+        c_function(_ACOS_TEXT, "acos(x), above 1/2 as 2 asin(sqrt((1 - |x|) / 2)).", 1.5, **parts),
         c_function(
             _ATAN_TEXT,
             "atan(x): |x| brought below tan(pi/8) by subtracting pi/4 or pi/2, odd polynomial.",

@@ -195,6 +195,8 @@ class _Printer:
             case LoopKind.SIMD:
                 if loop.axis.extent > SIMD_UNROLLED:
                     self.line("TASOR_SIMD")
+            case LoopKind.ROLLED:
+                self.line("TASOR_NO_UNROLL")
             case LoopKind.SERIAL:
                 pass
             case _:
@@ -399,6 +401,8 @@ class _Printer:
 
     def _reinterpreted(self, term: Cast, outer: int) -> str:
         source, target = term.arg.dtype, term.dtype
+        if source == target:
+            return self.text(term.arg, outer)
         text = self.text(term.arg)
         if source.is_float and not source.is_half:
             function = f"tasor_bits_{_width(source)}"

@@ -56,6 +56,7 @@ class LoopKind(Enum):
     SERIAL = "serial"
     PARALLEL = "parallel"
     SIMD = "simd"
+    ROLLED = "rolled"  # serial, and the compiler is told not to unroll it
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,16 +207,11 @@ def nested(axes: tuple[Axis, ...], body: tuple[Stmt, ...], kind: LoopKind) -> tu
     """Loops over `axes`, outermost first, around `body`; a parallel nest shares one loop."""
     result = body
     for position in range(len(axes) - 1, -1, -1):
-        outermost = position == 0
-        parallel = kind is LoopKind.PARALLEL and outermost
-        result = (
-            For(
-                axes[position],
-                result,
-                LoopKind.PARALLEL if parallel else LoopKind.SERIAL,
-                len(axes) if parallel else 1,
-            ),
-        )
+        shares = kind is LoopKind.PARALLEL
+        if shares and position > 0:
+            result = (For(axes[position], result),)
+        else:
+            result = (For(axes[position], result, kind, len(axes) if shares else 1),)
     return result
 
 

@@ -235,7 +235,8 @@ class _TileLowering:
                 MultiplyAdd(target, left, register)
                 for target, register in zip(group, right, strict=True)
             )
-        statements.extend(nested(loops, tuple(step), LoopKind.SERIAL))
+        # Unrolled, compilers share broadcasts between steps and run out of registers.
+        statements.extend(nested(loops, tuple(step), LoopKind.ROLLED))
         return (*statements, *self._finish(row, column, accumulators))
 
     def _vector_element(self, column: _Block, point: dict[Axis, Expr]) -> tuple[Buffer, Expr]:
@@ -350,7 +351,9 @@ class _TileLowering:
         store = Store(self.output, index, value)
         transposed = not contiguous and affine(index).coefficient(across) == 1
         outer, inner = (along, across) if transposed else (across, along)
-        loops = For(outer, (For(inner, (store,), LoopKind.SIMD),))
+        # One element after the other: compilers build slow shuffles or gathers of strided lanes.
+        kind = LoopKind.SERIAL if transposed else LoopKind.SIMD
+        loops = For(outer, (For(inner, (store,), kind),))
         return (Allocate(tile, (*stores, loops)),)
 
     def _epilogue_value(self, values: dict[Axis, Expr], element: Expr) -> Expr:

@@ -95,6 +95,7 @@ def _takeover_choices(problem: Problem, bound: int) -> Iterator[dict[int, int]]:
         if new in needed or problem.sizes[new] == problem.sizes[old]
     }
     yield every
+    # Each choice is a part of the one before, so those of equal size are equal.
     if len(tight) < len(every):
         yield tight
     if len(needed) < len(tight):

@@ -59,7 +59,8 @@ def _power(x: Any, y: Any) -> Any:
         return np.power(x, y)
     positive = np.power(x, np.maximum(y, 0))
     reciprocal = np.where(x == 1, 1, np.where(x == -1, np.where(y % 2 == 0, 1, -1), 0))
-    return np.where(y < 0, reciprocal, positive).astype(np.asarray(x).dtype)
+    # int64 and uint64 would meet in float64.
+    return np.where(y < 0, reciprocal.astype(positive.dtype), positive)
 
 
 def _in_float32(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import prod
+from math import gcd, prod
 
 from tensorgen.contraction import Contraction, Roles, assign_roles, contraction_of
 from tensorgen.dialects import VectorDialect, vector_dialect
@@ -45,6 +45,16 @@ STACK_BYTES = 16 << 10
 MULTIPLY_ADD_LATENCY = 4.0
 TILE_OVERHEAD = 24.0
 """Cycles to set up a tile: pointers, zeroing, loop control."""
+
+PACKED_BROADCAST, IN_PLACE_BROADCAST, CONFLICTING_BROADCAST = 0.5, 2.1, 6.0
+"""Load cycles for one broadcast element: from a panel, in place, and in place with rows that
+collide in the first-level cache."""
+
+CACHE_PERIOD, CACHE_WAYS = 4096, 8
+"""Addresses this many bytes apart share a set of the first-level cache, which has so many ways."""
+
+MOST_VECTORS = 8
+"""Vectors side by side in a tile."""
 
 TRANSPOSED_STORE = 1.5
 """Cycles for each element stored one by one."""
@@ -199,8 +209,8 @@ def _tiles_for(
             continue
         if source is VectorSource.RUNTIME and (constant[vector] or row_extent < 4):
             continue
-        if source is VectorSource.DIRECT and not unit_stride:
-            continue
+        if source is VectorSource.DIRECT and (constant[vector] or not unit_stride):
+            continue  # relaying a constant costs nothing at run time
         row_packed = constant[1 - vector] and bool(roles.rows)
         for rows, vectors in _tile_shapes(row_extent, roles.vectors[-1].extent, dialect):
             outer = source is VectorSource.RUNTIME or _vectors_outer(roles, vector)
@@ -211,19 +221,12 @@ def _tiles_for(
 
 
 def _tile_shapes(rows: int, columns: int, dialect: VectorDialect) -> Iterator[tuple[int, int]]:
-    """Tiles whose accumulators, vectors and broadcast fit the registers, tails balanced."""
-    available = dialect.registers
+    """Tiles whose accumulators, vectors and broadcast fit the registers."""
     needed = -(-columns // dialect.lanes)
-    for vectors in range(1, 9):
-        if vectors > max(needed, 1):
-            break
-        most = (available - 1 - vectors) // vectors
-        if most < 1:
-            break
-        tiles = -(-rows // min(rows, most))
-        yield -(-rows // tiles), vectors
-        if most < rows:
-            yield most, vectors
+    for vectors in range(1, min(max(needed, 1), MOST_VECTORS) + 1):
+        most = (dialect.registers - 1 - vectors) // vectors
+        for length in range(1, min(rows, most) + 1):
+            yield length, vectors
 
 
 def _vectors_outer(roles: Roles, vector: int) -> bool:
@@ -251,9 +254,10 @@ def _cycles(roles: Roles, schedule: RegisterTile, dialect: VectorDialect) -> flo
         if schedule.source is not VectorSource.DIRECT:
             vectors = schedule.vectors if columns == width else vectors
         for rows, row_tiles in _parts(row_extent, schedule.rows):
+            broadcast = PACKED_BROADCAST if schedule.row_packed else _broadcast_cost(roles, schedule)
             step = max(
                 rows * vectors / dialect.multiply_adds_per_cycle,
-                (rows + vectors) / dialect.loads_per_cycle / 2,
+                (rows * broadcast + vectors) / dialect.loads_per_cycle,
                 MULTIPLY_ADD_LATENCY,
             )
             if contiguous:
@@ -267,6 +271,20 @@ def _cycles(roles: Roles, schedule: RegisterTile, dialect: VectorDialect) -> flo
             repeated = prod(axis.extent for axis in roles.rows[:-1])
             total += column_tiles * depth * columns * element / max(repeated, 1)
     return total * outer
+
+
+def _broadcast_cost(roles: Roles, schedule: RegisterTile) -> float:
+    """Load cycles for one broadcast element read in place.
+
+    Rows whose distance is a multiple of a large power of two share a few sets of the first-level
+    cache and drive each other out of it.
+    """
+    if not roles.rows:
+        return PACKED_BROADCAST
+    factor = roles.contraction.factors[1 - schedule.vector_operand]
+    distance = abs(factor.coefficient(roles.rows[-1])) * roles.contraction.dtype.bytes
+    lines = CACHE_WAYS * (CACHE_PERIOD // gcd(max(distance, 64), CACHE_PERIOD))
+    return IN_PLACE_BROADCAST if schedule.rows <= lines * 3 // 4 else CONFLICTING_BROADCAST
 
 
 def _parts(extent: int, tile: int) -> Iterator[tuple[int, int]]:

@@ -22,7 +22,7 @@ from graphopt.onnx_import.errors import (
 )
 from graphopt.onnx_import.loading import check, load, modernised
 from graphopt.onnx_import.signature import pin
-from graphopt.onnx_import.translate import translate
+from graphopt.onnx_import.translation import translate
 from tensorgen.types import Array, Shape
 
 __all__ = [

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tensorgen.types import Array
 
@@ -82,26 +83,30 @@ class Coordinates:
 class Taps:
     """For each result the positions it reads and their weights, both (results, taps)."""
 
-    positions: Array
-    weights: Array
+    positions: NDArray[np.int64]
+    weights: NDArray[np.float64]
 
     def matrix(self, size: int) -> Array:
         """The weights as a dense matrix (results, elements)."""
         count = self.positions.shape[0]
-        result = np.zeros((count, size))
-        np.add.at(result, (np.arange(count)[:, None], self.positions), self.weights)
-        return result
+        result = np.zeros(count * size)
+        cells = np.arange(count)[:, None] * size + self.positions
+        np.add.at(result, cells.reshape(-1), self.weights.reshape(-1))
+        return result.reshape(count, size)
 
 
 def nearest_positions(coordinates: Coordinates, mode: str) -> Array:
     """The element that each result takes."""
     positions = coordinates.positions
-    rounded = {
-        "round_prefer_floor": lambda x: np.ceil(x - 0.5),
-        "round_prefer_ceil": lambda x: np.floor(x + 0.5),
-        "floor": np.floor,
-        "ceil": np.ceil,
-    }[mode](positions)
+    match mode:
+        case "floor":
+            rounded = np.floor(positions)
+        case "ceil":
+            rounded = np.ceil(positions)
+        case "round_prefer_floor":
+            rounded = np.ceil(positions - 0.5)
+        case _:
+            rounded = np.floor(positions + 0.5)
     result: Array = np.clip(rounded, 0, coordinates.size - 1).astype(np.int64)
     return result
 
@@ -142,7 +147,8 @@ def weighted_taps(
     if exclude:
         inside = (elements >= 0) & (elements < coordinates.size)
         weights = np.where(inside, weights, 0.0)
-        weights = weights / weights.sum(axis=1, keepdims=True)
+        total = weights.sum(axis=1, keepdims=True)
+        weights = weights / np.where(total == 0, 1.0, total)
     used = np.any(weights != 0, axis=0)
     clamped = np.clip(elements, 0, coordinates.size - 1).astype(np.int64)
     return Taps(clamped[:, used], weights[:, used])

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import onnx
 from onnx import checker, version_converter
@@ -73,12 +74,28 @@ def check(model: LoadedModel) -> None:
             "initializers",
         )
         _check_unique([value.name for value in graph.input], "graph inputs")
+    if not _is_text(proto):
+        raise ModelError("model: expected names in UTF-8, got other bytes")
     try:
         checker.check_model(_skeleton(proto))
     except Exception as error:  # the library's exceptions have no common base
         raise ModelError(
             f"model: expected a well-formed ONNX model, got {printable(error)}"
         ) from None
+
+
+def _is_text(message: Any) -> bool:
+    """Whether all text in a protobuf message is UTF-8; the library gives what is not as bytes."""
+    for field, value in message.ListFields():
+        if field.type == field.TYPE_MESSAGE:
+            items = [value] if hasattr(value, "ListFields") else value
+            if not all(_is_text(item) for item in items):
+                return False
+        elif field.type == field.TYPE_STRING:
+            items = [value] if isinstance(value, str | bytes) else value
+            if not all(isinstance(item, str) for item in items):
+                return False
+    return True
 
 
 def _check_unique(names: list[str], purpose: str) -> None:
@@ -104,7 +121,7 @@ def _skeleton(proto: onnx.ModelProto) -> onnx.ModelProto:
     """The model with its initializers turned into inputs.
 
     What the checker then sees is small (its own limit is 2 GiB) and opens no file; `TensorReader`
-    checks the tensors themselves.
+    checks the tensors themselves. The checker also insists on shapes that models may leave out.
     """
     graph = onnx.GraphProto(
         name=proto.graph.name,
@@ -113,13 +130,18 @@ def _skeleton(proto: onnx.ModelProto) -> onnx.ModelProto:
         output=proto.graph.output,
         value_info=proto.graph.value_info,
     )
+    for value in (*graph.input, *graph.output):
+        if value.type.HasField("tensor_type") and not value.type.tensor_type.HasField("shape"):
+            value.type.tensor_type.shape.SetInParent()
     declared = {value.name for value in graph.input}
     stored = [*proto.graph.initializer, *(s.values for s in proto.graph.sparse_initializer)]
     for tensor in stored:
         if tensor.name not in declared:
-            graph.input.append(
-                onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, None)
+            value = onnx.helper.make_tensor_value_info(
+                tensor.name, tensor.data_type, list(tensor.dims)
             )
+            value.type.tensor_type.shape.SetInParent()  # also for a scalar, which has no sizes
+            graph.input.append(value)
     return onnx.ModelProto(
         ir_version=proto.ir_version,
         opset_import=proto.opset_import,

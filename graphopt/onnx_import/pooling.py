@@ -112,9 +112,16 @@ def _average_pool(node: OnnxNode) -> tuple[Value, ...]:
 
 def _lp_pool(node: OnnxNode) -> tuple[Value, ...]:
     """(sum of |x| ** p) ** (1 / p)."""
-    power = node.number("p", 2)
+    power = _exponent(node)
     raised = _powered(node.input(0), power)
     return (_root(_pool("sum_pool", raised, _windows(node)), power),)
+
+
+def _exponent(node: OnnxNode) -> float:
+    power = node.number("p", 2)
+    if not power >= 1:
+        raise node.error("p of at least 1", power)
+    return power
 
 
 def _powered(x: Value, power: float) -> Value:
@@ -145,7 +152,7 @@ def _global_max_pool(node: OnnxNode) -> tuple[Value, ...]:
 
 
 def _global_lp_pool(node: OnnxNode) -> tuple[Value, ...]:
-    power = node.number("p", 2)
+    power = _exponent(node)
     raised = _powered(node.input(0), power)
     return (_root(reduced("reduce_sum", raised, _spatial_axes(node), keepdims=True), power),)
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from graphopt.graph import Constant, Value
+from graphopt.onnx_import.constant_positions import taken
 from graphopt.onnx_import.errors import quoted
 from graphopt.onnx_import.interpolation import (
     COORDINATE_MODES,
@@ -27,12 +28,10 @@ from graphopt.onnx_import.interpolation import (
 from graphopt.onnx_import.node import Importer, OnnxNode
 from graphopt.onnx_import.terms import (
     apply,
-    broadcast_to,
     cast,
     integers,
     reshape,
     scalar,
-    slice_axis,
     tensor,
 )
 from graphopt.ops import OP
@@ -47,7 +46,7 @@ from tensorgen.types import (
 )
 
 MAX_SUMMED_TAPS = 4
-"""More taps than these are a matrix product, or a reduction where the matrix would be too sparse."""
+"""More taps are a matrix product, or a reduction where the matrix would be too sparse."""
 
 MATRIX_DENSITY = 16
 """A matrix product pays as long as a row has at least one nonzero element in so many."""
@@ -59,34 +58,6 @@ class _Axis:
 
     axis: int
     coordinates: Coordinates
-
-
-# Elements at constant positions
-
-
-def taken(x: Value, positions: Array, axis: int) -> Value:
-    """The elements at constant positions along an axis, by the cheapest operator that does it."""
-    size, count = x.type.shape[axis], len(positions)
-    if (
-        count
-        and count % size == 0
-        and np.array_equal(positions, np.repeat(np.arange(size), count // size))
-    ):
-        return repeated(x, count // size, axis)
-    steps = np.diff(positions)
-    if count > 1 and steps[0] != 0 and np.all(steps == steps[0]):
-        return slice_axis(x, axis, int(positions[0]), count, int(steps[0]))
-    return OP["gather"](x, integers([int(position) for position in positions]), axis=axis)
-
-
-def repeated(x: Value, times: int, axis: int) -> Value:
-    """Each element along an axis that many times in a row."""
-    if times == 1:
-        return x
-    before, size, after = x.type.shape[:axis], x.type.shape[axis], x.type.shape[axis + 1 :]
-    apart = reshape(x, (*before, size, 1, *after))
-    wide = broadcast_to(apart, (*before, size, times, *after))
-    return reshape(wide, (*before, size * times, *after))
 
 
 def _along(values: Array, axis: int, rank: int, dtype: DType) -> Constant:
@@ -172,8 +143,8 @@ def _axes(node: OnnxNode, x: Value) -> list[_Axis]:
     region = [0.0] * len(axes) + [1.0] * len(axes)
     if mode == "tf_crop_and_resize":
         region = [float(item) for item in node.constant(1, "the region of interest").reshape(-1)]
-        if len(region) != 2 * len(axes):
-            raise node.error(f"a region of {2 * len(axes)} numbers", len(region))
+        if len(region) != 2 * len(axes) or not np.all(np.isfinite(region)):
+            raise node.error(f"a region of {2 * len(axes)} finite numbers", region)
     result = []
     for position, axis in enumerate(axes):
         ends = (region[position], region[position + len(axes)])

@@ -155,10 +155,19 @@ def _slice(node: OnnxNode) -> tuple[Value, ...]:
     starts, strides, sizes = [0] * rank, [1] * rank, list(x.type.shape)
     for begin, end, axis, step in zip(begins, ends, axes, steps, strict=True):
         position = node.axis(axis, rank)
-        chosen = range(*slice(begin, end, step).indices(x.type.shape[position]))
+        chosen = _chosen(begin, end, step, x.type.shape[position])
         starts[position] = chosen.start if len(chosen) else 0
         strides[position], sizes[position] = step, len(chosen)
     return (slice_all(x, starts, strides, tuple(sizes)),)
+
+
+def _chosen(begin: int, end: int, step: int, size: int) -> range:
+    """The positions of a slice. Unlike in Python, a first position below the axis is moved into it
+    also when walking backwards."""
+    low, high = (0, size) if step > 0 else (-1, size - 1)
+    first = min(max(begin + size if begin < 0 else begin, 0), high)
+    last = min(max(end + size if end < 0 else end, low), high)
+    return range(first, last, step)
 
 
 def _expand(node: OnnxNode) -> tuple[Value, ...]:

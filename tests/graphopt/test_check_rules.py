@@ -19,7 +19,7 @@ from graphopt.check_rules import (
 from graphopt.data_files import data_path
 from graphopt.instances import instances
 from graphopt.matching import match
-from graphopt.ops import OP, OPS
+from graphopt.ops import OPS
 from graphopt.pattern import (
     COMMUTATIVE,
     Application,
@@ -28,6 +28,7 @@ from graphopt.pattern import (
     Literal,
     Name,
     Pattern,
+    Role,
     Term,
     Variable,
 )
@@ -79,8 +80,9 @@ def test_the_matcher_finds_what_the_instances_bind(name: str) -> None:
     [
         "transpose(transpose(x, perm=p), perm=q) => transpose(x, perm=reordered(q, p))",
         "matmul(x, y) => matmul(y, x)",
-        "conv(mul(x, c), w, **q) => mul(conv(x, w, **q), c) where one_element(x)",
-        "concat(conv(x, v, **p), conv(y, w, **p), axis=1) => "
+        "conv(mul(x, c), w, **q) => mul(conv(x, w, **q), c)",
+        # true of one group
+        "add(conv(x, v, **p), conv(y, w, **p)) => "
         "conv(concat(x, y, axis=1), concat(v, w, axis=1), **p)",
         "max(add(x, y), z) => add(max(x, z), y)",
         "slice(x, **p) => x",
@@ -95,6 +97,28 @@ def test_false_rules_are_refuted(text: str) -> None:
     assert isinstance(outcome, Refuted)
     assert "differ at [" in str(outcome)
     assert "\n" not in str(outcome)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "add(conv(x, v, groups=1, **p), conv(y, w, groups=1, **p)) => "
+        "conv(concat(x, y, axis=1), concat(v, w, axis=1), groups=1, **p)",
+        "matmul(x, concat(y, z, axis=1)) => concat(matmul(x, y), matmul(x, z), axis=1)",
+        "concat(conv(x, v, groups=1, **p), conv(x, w, groups=1, **p), axis=1) => "
+        "conv(x, concat(v, w, axis=0), groups=1, **p)",
+        "matmul(matmul(x, y), z) => matmul(x, matmul(y, z))",
+        "max(max_pool(x, **p), max_pool(y, **p)) => max_pool(max(x, y), **p)",
+        "concat(sum_pool(x, **p), sum_pool(y, **p), axis=1) => sum_pool(concat(x, y, axis=1), **p)",
+        "matmul(transpose(x, perm=(1, 0)), transpose(y, perm=(1, 0))) => "
+        "transpose(matmul(y, x), perm=(1, 0))",
+        "where(lt(x, y), x, y) => where(lt(x, y), min(x, y), y)",
+        "max(max(x, 0), 0) => max(x, 0)",
+        "gather(x, c, axis=a) => gather(add(x, 0), c, axis=a)",
+    ],
+)
+def test_true_rules_agree(text: str) -> None:
+    assert check_rule(_rule(text), 60) == Agreed(60)
 
 
 def test_a_refutation_can_be_replayed() -> None:
@@ -115,7 +139,7 @@ def test_the_same_seed_gives_the_same_outcome() -> None:
 
 def test_no_instance_is_no_agreement() -> None:
     one = _rule("add(x, 0) => x")
-    impossible = replace(one, where=(FunctionCall("zeros", (Literal((1,)),)),))
+    impossible = replace(one, where=(FunctionCall("ones", (Literal((2,)),)),))
     assert check_rule(impossible) == Untested()
 
 
@@ -135,11 +159,8 @@ def _expression_mutants(expression: Expression) -> Iterator[Expression]:
             for position, arg in enumerate(args):
                 for mutant in _expression_mutants(arg):
                     yield FunctionCall(name, (*args[:position], mutant, *args[position + 1 :]))
-                if isinstance(arg, Name) and roles == (roles[position],):
-                    yield arg
-            for other in ("plus", "times", "reordered", "union"):
-                if name != other and roles == FUNCTIONS[other].roles:
-                    yield FunctionCall(other, args)
+            if isinstance(args[0], Name) and roles == (Role.PARAMETER,):
+                yield args[0]
         case _:
             return
 
@@ -199,14 +220,27 @@ def _variables(term: Term) -> set[str]:
 MUTATED = [
     rule
     for name, rule in SHIPPED.items()
-    if "[" not in name or name.endswith(("[sub]", "[exp]", "[max]", "[reduce_sum]", "[reduce_max]"))
+    if "[" not in name or name.endswith(("[sub]", "[exp]", "[max]", "[neg]", "[reduce_sum]"))
 ]
+
+# Equal types force the mutants of these to be true: reshape and broadcast_to agree wherever both
+# are defined.
+UNBREAKABLE = frozenset(
+    {"reshape-reshape", "broadcast-broadcast", "reduce-units[reduce_sum]", "insert-axis"}
+)
 
 
 @pytest.mark.parametrize("rule", MUTATED, ids=lambda rule: rule.name)
-def test_mutants_are_told_from_the_rule(rule: Rule) -> None:
-    """Some mutant of each rule is refuted; `test_most_mutants_are_refuted` counts them all."""
-    outcomes = [check_rule(mutant, 10) for mutant in mutants(rule)]
-    assert any(isinstance(outcome, Refuted) for outcome in outcomes) or not any(
-        isinstance(outcome, Agreed) for outcome in outcomes
-    )
+def test_some_mutant_of_each_rule_is_refuted(rule: Rule) -> None:
+    refuted = any(isinstance(check_rule(mutant, 40), Refuted) for mutant in mutants(rule))
+    assert refuted or rule.name in UNBREAKABLE or not list(mutants(rule))
+
+
+@pytest.mark.slow
+def test_most_mutants_are_refuted() -> None:
+    """Most others are true too: they apply only where types force both sides to be equal."""
+    outcomes = [check_rule(mutant, 100) for rule in MUTATED for mutant in mutants(rule)]
+    refuted = sum(isinstance(outcome, Refuted) for outcome in outcomes)
+    agreed = sum(isinstance(outcome, Agreed) for outcome in outcomes)
+    assert refuted > 1000
+    assert refuted >= 0.93 * (refuted + agreed)

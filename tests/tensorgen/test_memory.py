@@ -264,6 +264,7 @@ def smallest_stack(full: Sequence[Buffer], old_of: dict[str, str | None]) -> int
     return min(map(arena, permutations(groups)), default=0)
 
 
+@settings(deadline=None)
 @given(buffer_sets(), st.sampled_from((1, 16, 64)))
 def test_plans_are_sound_and_reproducible(buffers: tuple[Buffer, ...], alignment: int) -> None:
     plan = plan_arena(buffers, alignment=alignment)
@@ -339,6 +340,7 @@ def problem_of(buffers: Sequence[Buffer]) -> Problem:
     )
 
 
+@settings(deadline=None)
 @given(buffer_sets(most=12, steps=4))
 def test_bound_takes_the_takeovers_that_save_the_most(buffers: tuple[Buffer, ...]) -> None:
     problem = problem_of(buffers)
@@ -365,13 +367,16 @@ def test_bound_takes_the_takeovers_that_save_the_most(buffers: tuple[Buffer, ...
         assert saved == most_saved(born, frozenset())
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_search_closes_most_of_the_gap_where_no_exact_search_runs(seed: int) -> None:
-    buffers = random_buffers(150, seed, 150, largest=1000, longest=30)
-    plan = plan_arena(buffers)
-    assert plan.arena_bytes <= 1.1 * plan.lower_bound
-    without = [replace(each, in_place_of=()) for each in buffers]
-    assert plan.arena_bytes <= plan_arena(without).arena_bytes
+def test_heuristics_stay_near_the_bound_and_takeovers_pay() -> None:
+    with_takeovers = without_takeovers = 0
+    for seed in range(8):
+        buffers = random_buffers(150, seed, 150, largest=1000, longest=30)
+        plan = plan_arena(buffers, exact_nodes=0)
+        assert plan.arena_bytes <= 1.1 * plan.lower_bound
+        with_takeovers += plan.arena_bytes
+        alone = [replace(each, in_place_of=()) for each in buffers]
+        without_takeovers += plan_arena(alone, exact_nodes=0).arena_bytes
+    assert with_takeovers < without_takeovers
 
 
 @pytest.mark.parametrize(("seed", "improves"), [(16, False), (131, True), (288, True)])

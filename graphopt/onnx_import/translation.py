@@ -27,7 +27,7 @@ from graphopt.onnx_import.table import importer_for
 from graphopt.reference import ConstantFolder
 from tensorgen.types import ShapeError
 
-MAX_NODES = 200_000
+MAX_NODES = 100_000
 """Nodes imported from one model, counting each time a function or loop body is read."""
 
 MAX_DEPTH = 32

@@ -1,0 +1,123 @@
+"""Gathers, one-hot, rankings and scatters as ONNX.
+
+What ONNX leaves open stays open: an update out of bounds (Tasor drops it), and updates that target
+one element without a reduction (in Tasor the last one wins).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from graphopt.graph import Constant, Node
+from graphopt.onnx_export.parameters import integer, text
+from graphopt.onnx_export.term import (
+    Exporter,
+    Term,
+    call,
+    cast,
+    expand,
+    reshape,
+)
+from graphopt.onnx_export.widening import BFLOAT16, Widening, computed_in
+from graphopt.onnx_import.terms import integers as vector
+from graphopt.onnx_import.terms import scalar
+from tensorgen.types import TensorType, float32, int32, int64, uint16, uint32
+
+_RANKED: Widening = {**BFLOAT16, uint16: int32, uint32: int64}
+
+
+# Reading
+
+
+def _gather(node: Node, x: Term, indices: Term) -> Term:
+    return call("Gather", x, indices, type=node.type, axis=integer(node, "axis"))
+
+
+def _gather_elements(node: Node, x: Term, indices: Term) -> Term:
+    return call("GatherElements", x, indices, type=node.type, axis=integer(node, "axis"))
+
+
+def _gather_nd(node: Node, x: Term, indices: Term) -> Term:
+    batch, shape = integer(node, "batch_dims"), indices.type.shape
+    if shape[-1] == 0:
+        # Empty tuples select everything.
+        ones = (1,) * (len(shape) - 1 - batch)
+        kept = reshape(x, (*x.type.shape[:batch], *ones, *x.type.shape[batch:]))
+        return expand(kept, node.type.shape)
+    return call("GatherND", x, cast(indices, int64), type=node.type, batch_dims=batch)
+
+
+def _one_hot(node: Node, indices: Term, values: Term) -> Term:
+    """Of the element types of `values`, runtimes have few; the others are looked up."""
+    depth, axis = integer(node, "depth"), integer(node, "axis")
+    if depth == 0:
+        return Constant(np.empty(node.type.shape, node.type.dtype.numpy))
+    native = values.type.dtype in (float32, int64)
+    hot = call(
+        "OneHot",
+        cast(indices, int64),
+        scalar(depth, int64),
+        values if native else vector((0, 1)),
+        type=TensorType(values.type.dtype if native else int64, node.type.shape),
+        axis=axis,
+    )
+    return hot if native else call("Gather", values, hot, type=node.type, axis=0)
+
+
+# Ranking
+
+
+def _top_k(output: int) -> Exporter:
+    def export(node: Node, x: Term) -> Term:
+        return call(
+            "TopK",
+            x,
+            vector((integer(node, "k"),)),
+            type=TensorType(int64 if output else x.type.dtype, node.type.shape),
+            output=output,
+            axis=integer(node, "axis"),
+            largest=int(bool(node.param("largest"))),
+            sorted=1,
+        )
+
+    return computed_in(_RANKED, export)
+
+
+# Writing
+
+
+def _scatter_elements(node: Node, x: Term, indices: Term, updates: Term) -> Term:
+    return call(
+        "ScatterElements",
+        x,
+        indices,
+        updates,
+        type=x.type,
+        axis=integer(node, "axis"),
+        reduction=text(node, "reduction"),
+    )
+
+
+def _scatter_nd(node: Node, x: Term, indices: Term, updates: Term) -> Term:
+    return call(
+        "ScatterND",
+        x,
+        cast(indices, int64),
+        updates,
+        type=x.type,
+        reduction=text(node, "reduction"),
+    )
+
+
+TABLE: Mapping[str, Exporter] = {
+    "gather": _gather,
+    "gather_elements": _gather_elements,
+    "gather_nd": _gather_nd,
+    "one_hot": _one_hot,
+    "top_k_values": _top_k(0),
+    "top_k_indices": _top_k(1),
+    "scatter_elements": computed_in(BFLOAT16, _scatter_elements),
+    "scatter_nd": computed_in(BFLOAT16, _scatter_nd),
+}

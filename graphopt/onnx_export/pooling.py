@@ -1,0 +1,204 @@
+"""Pooling as ONNX.
+
+`MaxPool` takes floats and 8-bit integers; the other integers of up to 32 bits are exact in float64.
+A sum is a convolution with ones where runtimes have that (floats of up to 32 bits). Whatever is
+left reduces windows laid out as axes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import reduce
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from graphopt.graph import Constant, Node
+from graphopt.onnx_export.parameters import integers
+from graphopt.onnx_export.term import (
+    Exporter,
+    Term,
+    call,
+    cast,
+    elementwise,
+    reduced,
+    reshape,
+    take,
+    transpose,
+)
+from graphopt.onnx_export.widening import BFLOAT16, MODULAR, Widening, computed_in
+from graphopt.onnx_export.windows import (
+    axes_of_unfolded,
+    inside,
+    positions,
+    unfolded,
+    windows_of,
+)
+from graphopt.onnx_import.terms import scalar
+from graphopt.ops.windows import Windows
+from tensorgen.expr import Fold, neutral_element
+from tensorgen.types import (
+    TensorType,
+    bfloat16,
+    boolean,
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    row_major_strides,
+    uint8,
+    uint16,
+    uint32,
+)
+
+MAX_POOLED_RANK = 3
+"""Runtimes pool over at most this many spatial axes."""
+
+_POOLED: Widening = {
+    **BFLOAT16,
+    int16: float64,
+    uint16: float64,
+    int32: float64,
+    uint32: float64,
+}
+
+_POOLABLE = frozenset({float16, float32, float64, int8, uint8})
+
+
+def pooled_natively(windows: Windows) -> bool:
+    """Whether runtimes take these windows in pooling operators and agree on their meaning.
+
+    They refuse pads of the kernel's size, and differ on windows that hold padding alone.
+    """
+    pads = zip(windows.before, windows.after, windows.kernel, strict=True)
+    return (
+        len(windows.sizes) <= MAX_POOLED_RANK
+        and all(max(before, after) < size for before, after, size in pads)
+        and all(inside(windows, n).any(axis=1).all() for n in range(len(windows.sizes)))
+    )
+
+
+def pooling(op_type: str, x: Term, windows: Windows, **more: int) -> Term:
+    """An ONNX operator on windows; `output=1` is their position, where the operator has that."""
+    dtype = int64 if more.get("output") else x.type.dtype
+    return call(
+        op_type,
+        x,
+        type=TensorType(dtype, (*x.type.shape[:2], *windows.outputs)),
+        dilations=windows.dilations,
+        kernel_shape=windows.kernel,
+        pads=(*windows.before, *windows.after),
+        strides=windows.strides,
+        **more,
+    )
+
+
+def _max_pool(node: Node, x: Term) -> Term:
+    windows = windows_of(node, integers(node, "kernel"))
+    if x.type.dtype in _POOLABLE and pooled_natively(windows):
+        return pooling("MaxPool", x, windows)
+    _, elements = axes_of_unfolded(windows)
+    return reduced("ReduceMax", unfolded(x, windows, _lowest(x)), elements, keepdims=False)
+
+
+def _lowest(x: Term) -> Constant:
+    dtype = x.type.dtype
+    return scalar(neutral_element(Fold.MAX, dtype).value, dtype)
+
+
+def _max_pool_index(node: Node, x: Term) -> Term:
+    windows = windows_of(node, integers(node, "kernel"))
+    if x.type.dtype in _POOLABLE and pooled_natively(windows):
+        return pooling("MaxPool", x, windows, output=1)
+    return _first_maximal(node, x, windows)
+
+
+def _first_maximal(node: Node, x: Term, windows: Windows) -> Term:
+    """The flat index of the first element, padding left out, that equals its window's maximum."""
+    batch, channels = x.type.shape[:2]
+    outputs, elements = axes_of_unfolded(windows)
+    values = reshape(
+        transpose(unfolded(x, windows, _lowest(x)), (0, 1, *outputs, *elements)),
+        (batch, channels, prod(windows.outputs), prod(windows.kernel)),
+    )
+    wins = elementwise(
+        "Equal", values, reduced("ReduceMax", values, (3,), keepdims=True), dtype=boolean
+    )
+    if x.type.dtype.is_float:
+        wins = elementwise("Or", wins, elementwise("IsNaN", values, dtype=boolean))
+    real = _for_each_element(windows, np.logical_and, inside)
+    wins = elementwise("And", wins, Constant(real))
+    first = call(
+        "ArgMax",
+        cast(wins, int32),
+        type=TensorType(int64, values.type.shape[:3]),
+        axis=3,
+        keepdims=0,
+        select_last_index=0,
+    )
+    strides = row_major_strides(windows.sizes)
+    within = _for_each_element(
+        windows, np.add, lambda windows, axis: positions(windows, axis) * strides[axis]
+    )
+    rows = np.arange(within.shape[0], dtype=np.int64) * within.shape[1]
+    chosen = take(Constant(within.reshape(-1)), elementwise("Add", first, Constant(rows)), 0)
+    planes = np.arange(batch * channels, dtype=np.int64) * prod(windows.sizes)
+    bases = Constant(planes.reshape(batch, channels, 1))
+    return reshape(elementwise("Add", chosen, bases), node.type.shape)
+
+
+def _for_each_element(
+    windows: Windows, combine: np.ufunc, along: Callable[[Windows, int], NDArray[Any]]
+) -> NDArray[Any]:
+    """A table (windows, elements of one) that combines what holds along each spatial axis."""
+    rank = len(windows.sizes)
+    table = reduce(combine.outer, (along(windows, axis) for axis in range(rank)))
+    order = (*range(0, 2 * rank, 2), *range(1, 2 * rank, 2))
+    return table.transpose(order).reshape(prod(windows.outputs), prod(windows.kernel))
+
+
+def _sum_pool(node: Node, x: Term) -> Term:
+    summed = _convolved_with_ones if _convolvable(x) else _reduced_windows
+    widening = BFLOAT16 if _convolvable(x) else MODULAR
+    return computed_in(widening, summed)(node, x)
+
+
+def _convolvable(x: Term) -> bool:
+    return x.type.dtype in (float32, float16, bfloat16) and x.type.shape[1] > 0
+
+
+def _convolved_with_ones(node: Node, x: Term) -> Term:
+    """Each channel convolved on its own."""
+    windows = windows_of(node, integers(node, "kernel"))
+    channels = x.type.shape[1]
+    ones = Constant(np.ones((channels, 1, *windows.kernel), x.type.dtype.numpy))
+    return call(
+        "Conv",
+        x,
+        ones,
+        type=TensorType(x.type.dtype, node.type.shape),
+        dilations=windows.dilations,
+        group=channels,
+        kernel_shape=windows.kernel,
+        pads=(*windows.before, *windows.after),
+        strides=windows.strides,
+    )
+
+
+def _reduced_windows(node: Node, x: Term) -> Term:
+    windows = windows_of(node, integers(node, "kernel"))
+    _, elements = axes_of_unfolded(windows)
+    zero = scalar(0, x.type.dtype)
+    return reduced("ReduceSum", unfolded(x, windows, zero), elements, keepdims=False)
+
+
+TABLE: Mapping[str, Exporter] = {
+    "max_pool": computed_in(_POOLED, _max_pool),
+    "max_pool_index": computed_in(_POOLED, _max_pool_index),
+    "sum_pool": _sum_pool,
+}

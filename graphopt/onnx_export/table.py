@@ -1,0 +1,23 @@
+"""Which exporter writes which operator: the family tables merged.
+
+A new operator needs an entry in its family's table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from graphopt.onnx_export import contraction, elementwise, indexing, layout, pooling, reduction
+from graphopt.onnx_export.term import Exporter
+from graphopt.ops import OP
+
+EXPORTERS: Mapping[str, Exporter] = {
+    **elementwise.TABLE,
+    **contraction.TABLE,
+    **pooling.TABLE,
+    **reduction.TABLE,
+    **layout.TABLE,
+    **indexing.TABLE,
+}
+
+assert EXPORTERS.keys() == OP.keys(), sorted(EXPORTERS.keys() ^ OP.keys())

@@ -1,0 +1,179 @@
+"""`tasor bench`: Tasor beside its peers, on a suite or on models of one's own.
+
+What it does: finds the cases, has `tasor.peers` measure them, and says what came out. What it does
+not: time anything itself.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import re
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import onnx
+
+from graphopt.onnx_import.errors import ModelError, printable
+from tasor.errors import UsageError
+from tasor.peer_cases import Case, graph_inputs, write_case
+from tasor.peer_engines import ENGINES, MissingPackage, require_engines
+from tasor.peer_report import AGREEMENT
+from tasor.peers import Comparison, Failure, Row, pinned_cpus
+from tasor.reporter import Reporter
+from tensorgen.types import Shape
+
+SUITES = ("operators", "networks", "real")
+
+
+@dataclass(frozen=True, slots=True)
+class BenchOptions:
+    """What to measure. Of `suites`, each is a name in SUITES or the path of a model."""
+
+    suites: tuple[str, ...]
+    threads: tuple[int, ...]
+    batches: tuple[int, ...]
+    only: str
+    engines: tuple[str, ...]
+    shapes: Mapping[str, Shape]
+    seconds: float
+    rounds: int
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A case that is not written yet; `write` writes it to a path."""
+
+    name: str
+    write: Callable[[Path], Case]
+
+
+def checked_engines(against: Sequence[str]) -> tuple[str, ...]:
+    """Tasor and its peers; UsageError for an unknown one, MissingPackage for a missing one."""
+    names = tuple(dict.fromkeys(name.strip() for word in against for name in word.split(",")))
+    for name in names:
+        if name not in ENGINES or name == "tasor":
+            peers = ", ".join(engine for engine in ENGINES if engine != "tasor")
+            raise UsageError(
+                f"--against: expected names among {peers}, got {printable(name)!r}; choose one"
+            )
+    engines = ("tasor", *names)
+    require_engines(names)
+    return engines
+
+
+def check_options(options: BenchOptions) -> None:
+    """UsageError for numbers that make no sense here."""
+    for threads in options.threads:
+        try:
+            pinned_cpus(threads)
+        except ValueError as error:
+            raise UsageError(f"--{error}; choose fewer") from error
+    if not 0 < options.seconds < float("inf"):
+        raise UsageError(
+            f"--seconds: expected a number above 0, got {options.seconds}; choose 1, say"
+        )
+    if options.rounds < 1:
+        raise UsageError(f"--rounds: expected at least 1, got {options.rounds}; choose 5, say")
+
+
+def sources_of(options: BenchOptions) -> tuple[Source, ...]:
+    """The cases to measure. UsageError if none matches, MissingPackage without the suites."""
+    try:
+        only = re.compile(options.only)
+    except re.error as error:
+        raise UsageError(
+            f"--only: expected a regular expression, got {printable(options.only)!r}: {error}; "
+            "correct it"
+        ) from error
+    if not options.suites:
+        raise UsageError(
+            f"--suite: expected one of {', '.join(SUITES)} or the path of a model, got nothing; "
+            "name one"
+        )
+    found: list[Source] = []
+    for suite in options.suites:
+        if suite in SUITES:
+            found += _suite(suite, options.batches, only)
+        else:
+            found += [_model_source(Path(suite), options.shapes)]
+    if not found:
+        raise UsageError(
+            f"--only: expected a case of the suite, got none that matches "
+            f"{printable(options.only)!r}; choose another expression"
+        )
+    return tuple(found)
+
+
+def _suite(suite: str, batches: Sequence[int], only: re.Pattern[str]) -> list[Source]:
+    # The suites are no part of the installed package: they lie in the source tree.
+    if importlib.util.find_spec("benchmarks") is None:
+        raise MissingPackage(
+            f"--suite {suite}: expected the package benchmarks of Tasor's source tree, got none; "
+            "run it from there, or name a model"
+        )
+    compare: Any = importlib.import_module("benchmarks.compare")
+    return [Source(item.name, item.write) for item in compare.sources(suite, batches, only)]
+
+
+def _model_source(path: Path, shapes: Mapping[str, Shape]) -> Source:
+    def write(target: Path) -> Case:
+        try:
+            model = onnx.load(path)
+        except OSError as error:
+            raise ModelError(
+                f"model {printable(path)!r}: expected a readable file, got "
+                f"{printable(error.strerror)}; check its path"
+            ) from error
+        except Exception as error:  # protobuf's exceptions have no common base
+            raise ModelError(
+                f"model {printable(path)!r}: expected an ONNX model, got other or truncated data"
+            ) from error
+        names = {value.name for value in graph_inputs(model)}
+        own = {name: shape for name, shape in shapes.items() if name in names}
+        return write_case(target, model, name=path.stem, group="models", shapes=own)
+
+    return Source(path.stem, write)
+
+
+def measure(
+    sources: Sequence[Source], options: BenchOptions, reporter: Reporter
+) -> tuple[Row, ...]:
+    """Every case on every engine for every number of threads."""
+    rows: list[Row] = []
+    total = len(sources) * len(options.threads)
+    with tempfile.TemporaryDirectory(prefix="tasor-bench-") as folder:
+        for threads in options.threads:
+            with Comparison(options.engines, threads) as comparison:
+                for source in sources:
+                    path = Path(folder, f"{len(rows)}.onnx")
+                    case = source.write(path)
+                    row = comparison.measure(case, seconds=options.seconds, rounds=options.rounds)
+                    path.unlink()
+                    rows.append(row)
+                    reporter.say(f"{len(rows)}/{total} {_progress(row)}")
+    return tuple(rows)
+
+
+def _progress(row: Row) -> str:
+    figures = [
+        f"{result.engine} failed"
+        if isinstance(result, Failure)
+        else f"{result.engine} {result.milliseconds:.4g} ms"
+        for result in row.results
+    ]
+    ratio = [] if row.ratio is None else [f"ratio {row.ratio:.2f}"]
+    return f"{printable(row.case)}, {row.threads} threads: {', '.join(figures + ratio)}"
+
+
+def all_agree(rows: Sequence[Row]) -> bool:
+    """Whether every engine ran every case and no output is far from the reference's."""
+    return not any(
+        isinstance(result, Failure)
+        or (result.deviation is not None and not result.deviation <= AGREEMENT)
+        for row in rows
+        for result in row.results
+    )

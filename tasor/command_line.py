@@ -1,0 +1,499 @@
+"""The command `tasor`: what may be typed, and what is answered.
+
+What it does: declares the commands and their options, prints results to stdout and everything
+else to stderr, and turns every exception into one line and an exit code: 0 done, 1 the answer is
+no, 64 wrong usage, 65 bad input, 69 a tool is missing, 70 a bug of ours, 130 interrupted. What it
+does not: any of the work.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import sys
+import traceback
+from collections.abc import Sequence
+from contextlib import suppress
+from io import TextIOWrapper
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, Any, NoReturn
+
+import typer
+from rich.console import Console, RenderableType
+
+from graphopt.onnx_import.errors import printable
+from tasor.command_bench import (
+    BenchOptions,
+    all_agree,
+    check_options,
+    checked_engines,
+    measure,
+    sources_of,
+)
+from tasor.command_compile import (
+    CompileOptions,
+    compilation_document,
+    compile_into,
+    compiled,
+    optimize_into,
+    report_document,
+    saved_document,
+    saved_line,
+)
+from tasor.command_run import Ran, run_folder, run_model
+from tasor.command_show import folder_views, model_views
+from tasor.errors import (
+    EXIT_BUG,
+    EXIT_DONE,
+    EXIT_INTERRUPTED,
+    EXIT_NO,
+    EXIT_TERMINATED,
+    EXIT_USAGE,
+    UsageError,
+    exit_code,
+    one_line,
+)
+from tasor.library_folder import read_library_folder
+from tasor.options import named_arrays, named_shapes
+from tasor.output_file import check_file_place
+from tasor.peer_report import document, failure_lines, group_means, summary, table, write_document
+from tasor.pipeline import tasor_version
+from tasor.reporter import STEPS, Reporter, Verbosity
+from tensorgen.build import BuildError
+from tensorgen.module_spec import WeightMode
+
+app = typer.Typer(
+    name="tasor",
+    help="Compiles ONNX models to self-contained C.",
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+# typer has carried its own copy of click since 0.20; this is the base of usage errors in both.
+_CLICK_ERROR: type[Exception] = next(
+    kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException"
+)
+
+Model = Annotated[str, typer.Argument(metavar="MODEL", help="an ONNX file")]
+ModelOrFolder = Annotated[
+    str, typer.Argument(metavar="MODEL|DIR", help="an ONNX file, or a folder that compile wrote")
+]
+Shapes = Annotated[
+    list[str],
+    typer.Option("--shape", metavar="NAME=1,3,224,224", help="the shape of an input"),
+]
+Bindings = Annotated[
+    list[str],
+    typer.Option("--bind", metavar="NAME=x.npy", help="fix an input to a value"),
+]
+TargetName = Annotated[str, typer.Option("--target", metavar="T", help="what the C is to run on")]
+Threads = Annotated[
+    int | None, typer.Option("--threads", metavar="N", help="default: the target's cores")
+]
+Trials = Annotated[int, typer.Option("--trials", metavar="N", help="tuning trials")]
+Strict = Annotated[
+    bool, typer.Option("--strict", help="neither fuse nor reorder floating-point operations")
+]
+Weights = Annotated[
+    str | None,
+    typer.Option("--weights", metavar="c|object|file", help="where constants are kept"),
+]
+Name = Annotated[str | None, typer.Option("--name", metavar="NAME", help="the library's name in C")]
+JsonFlag = Annotated[bool, typer.Option("--json", help="print the result as JSON")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="print nothing but errors")]
+Verbose = Annotated[
+    int,
+    typer.Option(
+        "-v", "--verbose", count=True, help="summary; -vv steps, -vvv schedules, -vvvv the C"
+    ),
+]
+Dump = Annotated[
+    Path | None,
+    typer.Option("--dump", metavar="DIR", help="write what each stage made to numbered files"),
+]
+Seed = Annotated[int, typer.Option("--seed", metavar="N", min=0, help="fixes all randomness")]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"tasor {tasor_version()}")
+        raise typer.Exit
+
+
+@app.callback()
+def _tasor(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="print the version")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command("compile")
+def _compile(
+    model: Model,
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="the new folder")],
+    shape: Shapes = [],  # noqa: B006
+    bind: Bindings = [],  # noqa: B006
+    target: TargetName = "host",
+    threads: Threads = None,
+    trials: Trials = 0,
+    strict: Strict = False,
+    weights: Weights = None,
+    name: Name = None,
+    json_output: JsonFlag = False,
+    quiet: Quiet = False,
+    verbose: Verbose = 0,
+    dump: Dump = None,
+    seed: Seed = 0,
+) -> None:
+    """Write a model as a self-contained C library."""
+    options = _options(shape, bind, target, threads, trials, strict, weights, name)
+    with Reporter(Verbosity(verbose, not (quiet or json_output), dump)) as reporter:
+        result, saved = compile_into(model, output, options, reporter)
+    if json_output:
+        _print_json(saved_document(result, saved))
+    elif not quiet:
+        _print(saved_line(result, saved))
+        if saved.no_self_test is not None:
+            _print(f"no self-test: {saved.no_self_test}")
+
+
+@app.command("run")
+def _run(
+    model: ModelOrFolder,
+    inputs: Annotated[
+        list[str], typer.Option("--input", metavar="NAME=x.npy", help="default: random, seeded")
+    ] = [],  # noqa: B006
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="DIR", help="where to write outputs")
+    ] = None,
+    shape: Shapes = [],  # noqa: B006
+    target: TargetName = "host",
+    threads: Threads = None,
+    strict: Strict = False,
+    json_output: JsonFlag = False,
+    quiet: Quiet = False,
+    verbose: Verbose = 0,
+    dump: Dump = None,
+    seed: Seed = 0,
+) -> None:
+    """Run a model once, write its outputs, and say how long a run takes."""
+    given = named_arrays(inputs, "--input")
+    with Reporter(Verbosity(verbose, not (quiet or json_output), dump)) as reporter:
+        if Path(model).is_dir():
+            if shape or threads is not None or strict or target != "host":
+                raise UsageError(
+                    "run DIR: expected no --shape, --target, --threads or --strict, got one; they "
+                    "are fixed when the folder is compiled"
+                )
+            ran = run_folder(Path(model), given, seed, output, reporter)
+        else:
+            options = _options(shape, [], target, threads, 0, strict, None, None)
+            ran = run_model(model, given, options, seed, output, reporter)
+    if json_output:
+        _print_json(_ran_document(ran, seed))
+    elif not quiet:
+        for line in _ran_lines(ran, seed, output):
+            _print(line)
+
+
+@app.command("show")
+def _show(
+    model: ModelOrFolder,
+    shape: Shapes = [],  # noqa: B006
+    bind: Bindings = [],  # noqa: B006
+    target: TargetName = "host",
+    threads: Threads = None,
+    strict: Strict = False,
+    weights: Weights = None,
+    json_output: JsonFlag = False,
+    quiet: Quiet = False,
+    verbose: Verbose = 0,
+    dump: Dump = None,
+) -> None:
+    """Show graph, tasks, arena and kernels of a model, or a library's; -v adds the whole graph."""
+    with Reporter(Verbosity(max(0, verbose - 1), not (quiet or json_output), dump)) as reporter:
+        if Path(model).is_dir():
+            library = read_library_folder(Path(model))
+            views, content = folder_views(library), dict(library.description)
+        else:
+            options = _options(shape, bind, target, threads, 0, strict, weights, None)
+            result = compiled(model, options, reporter)
+            views = model_views(result, with_graph=verbose > 0)
+            content = compilation_document(result)
+    if json_output:
+        _print_json(content)
+    elif not quiet:
+        _draw(*views)
+
+
+@app.command("optimize")
+def _optimize(
+    model: Model,
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="OUT.onnx", help="the optimized model")
+    ],
+    report: Annotated[
+        Path | None, typer.Option("--report", metavar="FILE.html", help="what was done")
+    ] = None,
+    shape: Shapes = [],  # noqa: B006
+    bind: Bindings = [],  # noqa: B006
+    json_output: JsonFlag = False,
+    quiet: Quiet = False,
+    verbose: Verbose = 0,
+    dump: Dump = None,
+) -> None:
+    """Optimize a model's graph and write it as ONNX, for any runtime."""
+    shapes, bindings = named_shapes(shape), named_arrays(bind, "--bind")
+    with Reporter(Verbosity(verbose, not (quiet or json_output), dump)) as reporter:
+        result = optimize_into(model, output, report, shapes, bindings, reporter)
+    if json_output:
+        _print_json(report_document(result.report))
+    elif not quiet:
+        _print(f"{output}: {result.report}")
+
+
+@app.command("bench")
+def _bench(
+    models: Annotated[list[str], typer.Argument(metavar="[MODEL]...", help="ONNX files")] = [],  # noqa: B006
+    suite: Annotated[
+        list[str],
+        typer.Option("--suite", metavar="operators|networks|real|MODEL...", help="what to measure"),
+    ] = [],  # noqa: B006
+    threads: Annotated[
+        list[int], typer.Option("--threads", metavar="N...", help="one round for each number")
+    ] = [1],  # noqa: B006
+    against: Annotated[
+        list[str], typer.Option("--against", metavar="A,B", help="onnxruntime,openvino")
+    ] = ["onnxruntime,openvino"],  # noqa: B006
+    batch: Annotated[
+        list[int], typer.Option("--batch", metavar="N...", help="of the suite operators")
+    ] = [1],  # noqa: B006
+    only: Annotated[
+        str, typer.Option("--only", metavar="REGEX", help="the cases of a suite to measure")
+    ] = "",
+    shape: Shapes = [],  # noqa: B006
+    seconds: Annotated[float, typer.Option("--seconds", help="for each case and engine")] = 1.0,
+    rounds: Annotated[int, typer.Option("--rounds", help="turns of each engine")] = 5,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="write what was found")
+    ] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Measure Tasor beside its peers, in turns, with the same threads on the same cores."""
+    options = BenchOptions(
+        suites=(*suite, *models),
+        threads=tuple(threads),
+        batches=tuple(batch),
+        only=only,
+        engines=checked_engines(against),
+        shapes=named_shapes(shape),
+        seconds=seconds,
+        rounds=rounds,
+    )
+    check_options(options)
+    if json_file is not None:
+        check_file_place(json_file)
+    sources = sources_of(options)
+    with Reporter(Verbosity(0, not quiet)) as reporter:
+        rows = measure(sources, options, reporter)
+    if not quiet:
+        _draw(table(rows, options.engines))
+        for line in failure_lines(rows):
+            _print(line)
+        if group_means(rows):
+            _draw(summary(rows))
+    if json_file is not None:
+        settings = {"suites": list(options.suites), "seconds": seconds, "rounds": rounds}
+        write_document(json_file, document(rows, options.engines, settings))
+    if not all_agree(rows):
+        raise typer.Exit(EXIT_NO)
+
+
+def _options(
+    shape: Sequence[str],
+    bind: Sequence[str],
+    target: str,
+    threads: int | None,
+    trials: int,
+    strict: bool,
+    weights: str | None,
+    name: str | None,
+) -> CompileOptions:
+    return CompileOptions(
+        shapes=named_shapes(shape),
+        bindings=named_arrays(bind, "--bind"),
+        target=target,
+        threads=threads,
+        trials=trials,
+        strict=strict,
+        weights=_weight_mode(weights),
+        name=name,
+    )
+
+
+def _weight_mode(word: str | None) -> WeightMode | None:
+    match word:
+        case None | "c" | "object" | "file":
+            return word
+        case _:
+            raise UsageError(
+                f"--weights: expected c, object or file, got {printable(word)!r}; choose one"
+            )
+
+
+def _ran_lines(ran: Ran, seed: int, folder: Path | None) -> list[str]:
+    lines = []
+    if ran.random:
+        names = ", ".join(printable(name) for name in ran.random)
+        lines.append(f"random inputs (seed {seed}): {names}")
+    for port, array in ran.outputs:
+        span = f", from {array.min()} to {array.max()}" if array.size else ""
+        lines.append(f"output {printable(port.name)}: {port.type}{span}")
+    if folder is not None:
+        lines.append(f"{folder}: {', '.join(ran.files)}")
+    lines.append(f"{ran.timed.milliseconds:.4g} ms, median of {ran.timed.calls} runs")
+    return lines
+
+
+def _ran_document(ran: Ran, seed: int) -> dict[str, object]:
+    return {
+        "median_ms": ran.timed.milliseconds,
+        "runs": ran.timed.calls,
+        "seed": seed,
+        "random_inputs": list(ran.random),
+        "outputs": [
+            {
+                "name": port.name,
+                "dtype": port.type.dtype.name,
+                "shape": list(port.type.shape),
+                # As text: JSON knows no infinity and no NaN.
+                "least": str(array.min()) if array.size else None,
+                "greatest": str(array.max()) if array.size else None,
+            }
+            for port, array in ran.outputs
+        ],
+        "files": list(ran.files),
+    }
+
+
+def _print(line: str) -> None:
+    print(line)
+
+
+def _print_json(content: Any) -> None:
+    print(json.dumps(content, indent=1))
+
+
+def _draw(*views: RenderableType) -> None:
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else _PAGE_WIDTH)
+    for view in views:
+        console.print(view)
+
+
+_PAGE_WIDTH = 160
+"""Columns of a table that goes to a file or a pipe."""
+
+# Options of `bench` that take one or more values, and what such a value looks like.
+_REPEATED = {
+    "--suite": re.compile(r"[^-].*", re.DOTALL),
+    "--threads": re.compile(r"[0-9]+"),
+    "--batch": re.compile(r"[0-9]+"),
+}
+
+
+def with_repeated_options(words: Sequence[str]) -> list[str]:
+    """`--threads 1 2` as `--threads 1 --threads 2`, for the options of `bench` that allow it."""
+    if "bench" not in words[:1]:
+        return list(words)
+    result: list[str] = []
+    current, wants_value = None, False
+    for word in words:
+        if word in _REPEATED:
+            current, wants_value = word, True
+        elif wants_value:
+            wants_value = False
+        elif current is not None and _REPEATED[current].fullmatch(word):
+            result.append(current)
+        else:
+            current = None
+        result.append(word)
+    return result
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Runs the command line given by `words`, the process's own if None; returns the exit code."""
+    if words is None:
+        words = sys.argv[1:]
+        signal.signal(signal.SIGTERM, _terminate)
+    for stream in (sys.stdout, sys.stderr):
+        # Names out of models may hold what the terminal's encoding cannot spell.
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        code = app(args=with_repeated_options(words), prog_name="tasor", standalone_mode=False)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read our output has seen enough; the interpreter must not flush the rest.
+        with suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_DONE
+    except (Exception, KeyboardInterrupt) as error:
+        return _answer(error, _level(words))
+    return code if isinstance(code, int) else EXIT_DONE
+
+
+def _level(words: Sequence[str]) -> int:
+    """How often -v was given, in words that may be no command at all."""
+    return sum(len(word) - 1 for word in words if re.fullmatch("-v+", word))
+
+
+def _terminate(number: int, frame: FrameType | None) -> NoReturn:
+    raise SystemExit(EXIT_TERMINATED)
+
+
+def _answer(error: BaseException, level: int) -> int:
+    """Says what went wrong; returns the exit code for it."""
+    if isinstance(error, _CLICK_ERROR):
+        format_message: Any = getattr(error, "format_message", None)
+        text = str(format_message()).strip()
+        if type(error).__name__ == "NoArgsIsHelpError":
+            _complain(text)
+        else:
+            _complain(f"tasor: {' '.join(text.split()).rstrip('.')}; see tasor --help")
+        return EXIT_USAGE
+    if isinstance(error, typer.Abort):
+        error = KeyboardInterrupt()
+    code = exit_code(error)
+    if code == EXIT_BUG:
+        _complain(_bug_line(error, level))
+    else:
+        _complain(f"tasor: {one_line(error)}")
+    if level >= STEPS and code != EXIT_INTERRUPTED:
+        if isinstance(error, BuildError):
+            _complain(error.log)
+        elif code == EXIT_BUG:
+            _complain("".join(traceback.format_exception(error)))
+    return code
+
+
+def _bug_line(error: BaseException, level: int) -> str:
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" in {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
+    text = f": {printable(error)}" if str(error) else ""
+    more = "" if level >= STEPS else " that -vv shows"
+    return (
+        f"tasor: internal error: {type(error).__name__}{place}{text}; this is a bug of Tasor: "
+        f"please report it with the command, the model and the traceback{more}"
+    )
+
+
+def _complain(text: str) -> None:
+    with suppress(BrokenPipeError):
+        print(text, file=sys.stderr, flush=True)

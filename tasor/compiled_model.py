@@ -1,0 +1,151 @@
+"""A compiled model: called with numpy arrays, or saved as a C library.
+
+What it does: builds the emitted C for this machine at the first call, runs it, and writes the
+folder with the library, its self-test and its build files. What it does not: compute anything but
+through the emitted C.
+"""
+
+from __future__ import annotations
+
+import platform
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from graphopt.onnx_import.errors import printable
+from tasor.errors import UsageError
+from tasor.output_folder import check_output_folder, write_output_folder
+from tasor.pipeline import Question, Stages
+from tasor.self_test_vectors import NoSelfTest, self_test_of
+from tensorgen.build import build_library
+from tensorgen.library import InputError, Library
+from tensorgen.module import library_sources, module_files, source_flags
+from tensorgen.module_spec import Module
+from tensorgen.ports import Port
+from tensorgen.target import Target, host_target
+from tensorgen.types import Array
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """What `CompiledModel.save` wrote: the folder, its files, and why there is no self-test."""
+
+    folder: Path
+    files: tuple[str, ...]
+    no_self_test: str | None
+
+
+def check_runs_here(target: Target) -> None:
+    """UsageError if this machine cannot run code for the target."""
+    if not (target.hosted and target.runs_on(platform.machine())):
+        raise UsageError(
+            f"target: expected one that this machine can run, such as {host_target().name}, got "
+            f"{target.name}; compile it into a folder and run it there"
+        )
+
+
+def loaded_library(module: Module) -> Library:
+    """The module, built for this machine and loaded into this process.
+
+    Raises UsageError for another machine's target, ToolMissing without a compiler, BuildError if
+    it refuses the code.
+    """
+    check_runs_here(module.target)
+    # A process of our own has no use for the weights in a file, nor for the self-test.
+    weights = "object" if module.weights == "file" else module.weights
+    plain = replace(module, weights=weights, self_test=None)
+    path = build_library(
+        library_sources(plain, module_files(plain)),
+        target=plain.target,
+        source_flags=source_flags(plain),
+        strict=plain.strict,
+        threads=plain.threads,
+    )
+    return Library(path, plain.name, plain.inputs, plain.outputs, plain.arena_bytes)
+
+
+class CompiledModel:
+    """A model compiled for fixed shapes. May be called from several threads at once.
+
+    `inputs` and `outputs` are its ports (name and tensor type) in the model's order, `arena_bytes`
+    is the scratch memory that one call needs.
+    """
+
+    def __init__(self, question: Question, stages: Stages) -> None:
+        self.question = question
+        self.stages = stages
+        self.module = stages.compilation.module
+        self.inputs: tuple[Port, ...] = self.module.inputs
+        self.outputs: tuple[Port, ...] = self.module.outputs
+        self.arena_bytes = self.module.arena_bytes
+        self._input_names = tuple(port.name for port in self.inputs)
+        self._output_names = tuple(port.name for port in self.outputs)
+        self._library: Library | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def library(self) -> Library:
+        """The loaded library, built when it is first asked for; errors as `loaded_library`."""
+        if self._library is None:
+            with self._lock:
+                if self._library is None:
+                    self._library = loaded_library(self.module)
+        return self._library
+
+    def __call__(self, *arrays: Array) -> Array | tuple[Array, ...]:
+        """The output for inputs in the model's order; a tuple if there are several outputs.
+
+        Arrays may have any strides but need the element type and shape of their port. Raises
+        InputError for others, and errors as `library`.
+        """
+        outputs = self.library.run([_contiguous(array) for array in arrays])
+        return outputs[0] if len(outputs) == 1 else outputs
+
+    def run(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
+        """Outputs by name for inputs by name; errors as calling the model."""
+        outputs = self.library.run(self._ordered(arrays))
+        return dict(zip(self._output_names, outputs, strict=True))
+
+    def run_into(self, arrays: Sequence[Array], outputs: Sequence[Array]) -> None:
+        """Computes into arrays that the caller keeps; all are contiguous and in the model's order.
+
+        Spares each call the allocation of its outputs. Errors as calling the model.
+        """
+        self.library.run_into(arrays, outputs)
+
+    def _ordered(self, arrays: Mapping[str, Array]) -> list[Array]:
+        if arrays.keys() != set(self._input_names):
+            wanted = ", ".join(repr(printable(name)) for name in self._input_names)
+            got = ", ".join(repr(printable(name)) for name in arrays)
+            raise InputError(
+                f"inputs: expected arrays for {wanted or 'nothing'}, got {got or 'none'}; give "
+                "exactly one for each"
+            )
+        return [_contiguous(arrays[name]) for name in self._input_names]
+
+    def save(self, folder: str | Path) -> Saved:
+        """Writes the C library as the whole content of a folder, which appears at once.
+
+        OutputError if the folder holds anything else or cannot be written.
+        """
+        path = Path(folder)
+        check_output_folder(path)
+        flops = sum(kernel.flops * kernel.calls for kernel in self.stages.compilation.kernels)
+        test = self_test_of(self.question, self.stages.imported, flops)
+        if isinstance(test, NoSelfTest):
+            module, reason = self.module, test.reason
+        else:
+            module, reason = replace(self.module, self_test=test), ""
+        files = module_files(module)
+        write_output_folder(path, files)
+        return Saved(path, tuple(sorted(files)), reason if reason else None)
+
+
+def _contiguous(array: Array) -> Array:
+    """The array itself where the library takes it as it is."""
+    if isinstance(array, np.ndarray) and array.flags.c_contiguous and array.flags.aligned:
+        return array
+    return np.require(array, requirements=["C", "A"])

@@ -1,0 +1,28 @@
+"""Random inputs for a compiled model, the same for the same seed.
+
+What it does: draws plausible values for ports that nobody gave an array for. What it does not:
+know what a model expects of its inputs; indices are 0 or 1, which every axis but the shortest has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tensorgen.ports import Port
+from tensorgen.types import Array, Kind
+
+
+def sample_inputs(ports: Sequence[Port], seed: int) -> dict[str, Array]:
+    """Arrays by name: floats standard normal, integers and booleans 0 or 1."""
+    rng = np.random.default_rng(seed)
+    arrays: dict[str, Array] = {}
+    for port in ports:
+        dtype = port.type.dtype
+        if dtype.kind is Kind.FLOAT:
+            values: Array = rng.standard_normal(port.type.shape)
+        else:
+            values = rng.integers(0, 2, port.type.shape)
+        arrays[port.name] = np.asarray(values).astype(dtype.numpy)
+    return arrays

@@ -1,0 +1,221 @@
+"""Register tiles: every candidate of every instruction set against the meaning of the task."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tensorgen.contraction import contraction_of
+from tensorgen.dialects import VECTOR_DIALECTS, vector_dialect
+from tensorgen.loop import LoopKind, For, statements
+from tensorgen.lower import lower
+from tensorgen.schedule import RegisterTile, ScheduleError, VectorSource
+from tensorgen.sketch import register_tiles
+from tensorgen.target import Target
+from tensorgen.task import Task
+from tensorgen.types import float32, float64
+from tests.compiled_kernels import (
+    ISA_TARGETS,
+    Case,
+    CompiledKernels,
+    assert_same,
+    evaluate_task,
+    runnable_isas,
+)
+from tests.contraction_tasks import EPILOGUES, convolution, matmul, whole_inputs, with_epilogue
+
+ISAS = ("c99", "sse42", "avx2", "avx512", "neon")
+
+
+def candidates(task: Task, isa: str, parallel: bool = False) -> list[RegisterTile]:
+    """Every register tile for the task, each once."""
+    contraction = contraction_of(task)
+    assert contraction is not None, str(task)
+    dialect = vector_dialect(isa, contraction.dtype)
+    assert dialect is not None
+    tiles = register_tiles(task, contraction, dialect, parallel)
+    return list(dict.fromkeys(estimate.schedule for estimate in tiles))
+
+
+TASKS: dict[str, Task] = {
+    "matmul": matmul((), 7, 37, 3),
+    "matmul by a constant": matmul((), 5, 19, 3, constant=(False, True)),
+    "constant by matmul": matmul((), 13, 5, 3, constant=(True, False)),
+    "row": matmul((), 1, 33, 5, constant=(False, True)),
+    "column": matmul((), 17, 1, 5),
+    "outer product": matmul((), 5, 18, 1),
+    "transposed x": matmul((), 6, 17, 4, transposed=(True, False)),
+    "transposed y": matmul((), 6, 17, 4, transposed=(False, True)),
+    "both transposed": matmul((), 6, 5, 4, transposed=(True, True)),
+    "transposed constant": matmul((), 6, 20, 4, transposed=(False, True), constant=(False, True)),
+    "batched": matmul((2, 2), 5, 17, 3),
+    "batched, shared y": matmul((3,), 4, 9, 3, shared=True, constant=(False, True)),
+    "batched constant": matmul((2,), 4, 9, 3, constant=(False, True)),
+    "double": matmul((), 5, 11, 3, dtype=float64),
+    "double constant": matmul((), 5, 11, 3, constant=(False, True), dtype=float64),
+    "convolution 1D": convolution((11,), (3,), channels=(2, 5)),
+    "convolution 2D": convolution((4, 5), (3, 2), channels=(2, 7), strides=(2, 1)),
+    "convolution 3D": convolution((2, 2, 3), (2, 1, 2), channels=(2, 3), dilations=(1, 2, 2)),
+    "pointwise": convolution((3, 7), (1, 1), channels=(3, 6), batch=2),
+    "grouped": convolution((5, 4), (2, 2), channels=(2, 3), groups=2),
+    "depthwise": convolution((4, 6), (3, 3), channels=(1, 1), groups=5),
+    "variable weights": convolution((3, 5), (2, 2), channels=(2, 5), constant=(False, False)),
+    **{f"{kind} after matmul": with_epilogue(matmul((), 5, 19, 3), kind) for kind in EPILOGUES},
+    **{
+        f"{kind} after convolution": with_epilogue(
+            convolution((3, 5), (2, 2), channels=(2, 5)), kind
+        )
+        for kind in EPILOGUES
+    },
+    "flatten after batched": with_epilogue(matmul((2,), 3, 5, 2), "flatten"),
+}
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("name", TASKS)
+def test_every_tile_is_right_by_the_interpreter(name: str, isa: str) -> None:
+    task = TASKS[name]
+    arrays = whole_inputs(task)
+    expected = evaluate_task(task, arrays)[0]
+    tiles = candidates(task, isa)
+    # Bounded, spread over the candidates; the compiled sweep tries all of them.
+    for schedule in tiles[:: max(1, len(tiles) // 6)]:
+        found = Case.of(task, schedule).interpret(arrays)[0]
+        assert_same(found, expected, 0.0, f"{name} {schedule}")
+
+
+def compiled_cases(isa: str) -> Iterator[tuple[str, Case]]:
+    for name, task in TASKS.items():
+        for schedule in candidates(task, isa):
+            yield name, Case.of(task, schedule)
+
+
+@pytest.mark.parametrize("strict", [False, True], ids=["fused", "strict"])
+@pytest.mark.parametrize("isa", ["c99", "sse42", "avx2", "avx512"])
+def test_every_tile_is_right_compiled(isa: str, strict: bool, tmp_path: Path) -> None:
+    if isa not in runnable_isas():
+        pytest.skip(f"this machine has no {isa}")
+    named = list(compiled_cases(isa))
+    if strict:
+        named = named[::7]
+    compiled = CompiledKernels(
+        [case for _, case in named], tmp_path, target=Target.named(ISA_TARGETS[isa]), strict=strict
+    )
+    for number, (name, case) in enumerate(named):
+        arrays = whole_inputs(case.task)
+        expected = evaluate_task(case.task, arrays)[0]
+        found = compiled.run(number, arrays)[0]
+        assert_same(found, expected, 0.0, f"{name} {case.schedule}")
+
+
+small = st.integers(1, 6)
+
+
+@st.composite
+def contractions(draw: st.DrawFn) -> Task:
+    """A random contraction, with a random epilogue or none."""
+    flags = st.tuples(st.booleans(), st.booleans())
+    constant = draw(flags)
+    dtype = draw(st.sampled_from([float32, float64]))
+    if draw(st.booleans()):
+        batch = tuple(draw(st.lists(st.integers(1, 3), max_size=2)))
+        task = matmul(
+            batch, draw(small), draw(st.integers(1, 20)), draw(small),
+            transposed=draw(flags), shared=draw(st.booleans()), constant=constant, dtype=dtype,
+        )  # fmt: skip
+    else:
+        rank = draw(st.integers(1, 3))
+
+        def values(low: int, high: int) -> tuple[int, ...]:
+            return tuple(draw(st.integers(low, high)) for _ in range(rank))
+
+        task = convolution(
+            values(1, 4), values(1, 3), channels=(draw(st.integers(1, 3)), draw(small)),
+            groups=draw(st.integers(1, 3)), strides=values(1, 3), dilations=values(1, 2),
+            batch=draw(st.integers(1, 2)), constant=constant, dtype=dtype,
+        )  # fmt: skip
+    kind = draw(st.sampled_from([None, *EPILOGUES]))
+    return task if kind is None else with_epilogue(task, kind)
+
+
+@given(contractions(), st.sampled_from(ISAS), st.data())
+@settings(deadline=None, max_examples=60)
+def test_random_contractions_by_the_interpreter(task: Task, isa: str, data: st.DataObject) -> None:
+    contraction = contraction_of(task)
+    if contraction is None:
+        return
+    tiles = candidates(task, isa)
+    if not tiles:
+        return
+    schedule = data.draw(st.sampled_from(tiles))
+    arrays = whole_inputs(task)
+    case = Case.of(task, schedule)
+    assert_same(case.interpret(arrays)[0], evaluate_task(task, arrays)[0], 0.0, str(schedule))
+
+
+# The form of the loops
+
+
+def test_threads_share_the_tiles() -> None:
+    task = matmul((2,), 9, 40, 3)
+    for schedule in candidates(task, "avx512", parallel=True):
+        kernel = lower(task, schedule).kernel
+        loops = [s for s in statements(kernel.body) if isinstance(s, For)]
+        outermost = [s for s in kernel.body if isinstance(s, For)]
+        assert outermost, str(schedule)
+        assert all(loop.kind is LoopKind.PARALLEL for loop in outermost), str(schedule)
+        assert sum(loop.kind is LoopKind.PARALLEL for loop in loops) == len(outermost)
+
+
+def test_threads_compute_the_same(tmp_path: Path) -> None:
+    cases = [
+        Case.of(task, schedule)
+        for task in (TASKS["batched"], TASKS["convolution 2D"], TASKS["grouped"])
+        for schedule in candidates(task, "c99", parallel=True)[::5]
+    ]
+    compiled = CompiledKernels(cases, tmp_path, target=Target.named("c99"), threads=2)
+    for number, case in enumerate(cases):
+        arrays = whole_inputs(case.task)
+        expected = evaluate_task(case.task, arrays)[0]
+        assert_same(compiled.run(number, arrays)[0], expected, 0.0, str(case.schedule))
+
+
+def test_relaid_constants_are_filled_with_zeros() -> None:
+    task = matmul((), 5, 19, 3, constant=(False, True))
+    schedule = next(
+        s for s in candidates(task, "avx512") if s.source is VectorSource.PACKED and s.vectors == 1
+    )
+    case = Case.of(task, schedule)
+    x, y = whole_inputs(task)
+    packed = case.kernel_inputs([x, y])[schedule.vector_operand]
+    assert packed.shape == (2, 3, 16)
+    np.testing.assert_array_equal(packed[0], y[:, :16])
+    np.testing.assert_array_equal(packed[1, :, :3], y[:, 16:])
+    assert not packed[1, :, 3:].any()
+
+
+def test_a_tile_refuses_what_is_no_contraction() -> None:
+    task = matmul((), 4, 4, 4)
+    schedule = candidates(task, "avx512")[0]
+    stage = replace(task.stages[0], body=task.stages[0].body + 1.0)
+    other = Task(task.inputs, (stage,), (0,), task.constant)
+    with pytest.raises(ScheduleError, match="register_tile: expected a contraction, got out"):
+        lower(other, schedule)
+
+
+def test_a_tile_refuses_a_factor_without_an_axis_for_the_lanes() -> None:
+    task = matmul((), 4, 1, 4)
+    schedule = replace(candidates(task, "avx512")[0], vector_operand=1)
+    message = "register_tile: expected an axis along the lanes, got none"
+    with pytest.raises(ScheduleError, match=message):
+        lower(task, schedule)
+
+
+def test_every_dialect_is_tried() -> None:
+    assert {isa for isa, _ in VECTOR_DIALECTS} <= set(ISAS)
