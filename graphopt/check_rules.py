@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from graphopt.graph import Constant, Input, Node, Value, topological_order
 from graphopt.instances import Instance, instances
 from graphopt.ops.spec import expression_of
+from graphopt.pattern import literal_text
 from graphopt.rule import Rule
 from tensorgen.evaluate import evaluate as evaluate_expression
 from tensorgen.types import Array
@@ -55,13 +56,18 @@ class Refuted:
     index: tuple[int, ...]
 
     def __str__(self) -> str:
-        names = ", ".join(
-            f"{name}: {value.type}"
-            for name, value in sorted(self.instance.bindings.tensors.items())
-        )
+        bindings = self.instance.bindings
+        parts = [f"{name}: {value.type}" for name, value in sorted(bindings.tensors.items())]
+        for name, values in sorted(bindings.sequences.items()):
+            parts.append(f"{name}: ({', '.join(str(value.type) for value in values)})")
+        parts += [
+            f"{name} = {literal_text(value)}" for name, value in sorted(bindings.params.items())
+        ]
+        for _, params in sorted(bindings.captured.items()):
+            parts += [f"{name} = {literal_text(value)}" for name, value in params]
         return (
             f"differ at {list(self.index)}: {self.source[self.index]} and "
-            f"{self.target[self.index]} for {names}"
+            f"{self.target[self.index]} for {', '.join(parts)}"
         )
 
 

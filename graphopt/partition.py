@@ -15,6 +15,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
+import numpy as np
+
 from graphopt.graph import Constant, Graph, Input, Node, Value, inputs_of
 from graphopt.ops.spec import expression_of
 from tensorgen.contraction import contraction_of, has_tiles
@@ -22,9 +24,11 @@ from tensorgen.expr import (
     Load,
     Reduce,
     TensorExpr,
+    const,
     inline,
     loads,
     renumber_operands,
+    substitute,
     walk,
 )
 from tensorgen.flat import flat_index
@@ -40,6 +44,10 @@ MAX_STAGES = 12
 
 CHEAP_ELEMENTS = 4096
 """A value of at most this many elements may be recomputed where it is broadcast."""
+
+
+UNIFORM_ELEMENTS = 4096
+"""Constants of at most this many equal elements become literals."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +148,8 @@ def _absorb(
 ) -> Fragment:
     """The node's fragment, with those of its operands that fit in."""
     expr = simplify_tensor(expression_of(node))
+    if node.op.family == "elementwise":
+        expr = _with_literals(expr, node.inputs)
     arithmetic = not _moves_only(expr)
     fragment = Fragment(node.inputs, None, expr, arithmetic)
     if _is_tiled(node, expr):
@@ -164,6 +174,29 @@ def _absorb(
         if _size(candidate) <= MAX_TERMS and _keeps_tiles(candidate):
             fragment = candidate
     return fragment
+
+
+def _with_literals(expr: TensorExpr, operands: Sequence[Value]) -> TensorExpr:
+    """The expression with loads of constants that hold one value only replaced by that value."""
+    values = {
+        position: const(operand.array.reshape(-1)[0].item(), operand.type.dtype)
+        for position, operand in enumerate(operands)
+        if isinstance(operand, Constant) and _is_uniform(operand)
+    }
+    if not values:
+        return expr
+    body = substitute(
+        expr.body, lambda t: values.get(t.operand) if isinstance(t, Load) else None
+    )
+    return simplify_tensor(TensorExpr(expr.axes, body))
+
+
+def _is_uniform(constant: Constant) -> bool:
+    """True if all elements have the same bits; looked for in small constants only."""
+    if not 0 < constant.type.size <= UNIFORM_ELEMENTS:
+        return False
+    bits = constant.array.reshape(-1).view(np.uint8).reshape(constant.type.size, -1)
+    return bool((bits == bits[0]).all())
 
 
 def _may_absorb(fragment: Fragment, operand: Value, inner: Fragment, single: bool) -> bool:
@@ -209,15 +242,16 @@ def _inlined(fragment: Fragment, operand: Value, inner: Fragment) -> Fragment:
 
 def _is_tiled(node: Node, expr: TensorExpr) -> bool:
     """True for a node that becomes a register-tiled kernel."""
-    types = tuple(value.type for value in node.inputs)
-    task = Task(types, (expr,), (0,), (False,) * len(types))
-    contraction = contraction_of(task)
-    return contraction is not None and has_tiles(contraction)
+    return _still_tiled(Fragment(node.inputs, None, expr, True))
 
 
 def _still_tiled(fragment: Fragment) -> bool:
     types = tuple(value.type for value in fragment.operands)
-    task = Task(types, (fragment.expr,), (0,), (False,) * len(types))
+    return is_tiled(Task(types, (fragment.expr,), (0,), (False,) * len(types)))
+
+
+def is_tiled(task: Task) -> bool:
+    """True if a task is a contraction worth a register tile."""
     contraction = contraction_of(task)
     return contraction is not None and has_tiles(contraction)
 
@@ -329,8 +363,13 @@ def fuse_rows(steps: tuple[Step, ...], graph: Graph) -> tuple[Step, ...]:
 
 
 def _starts_rows(step: Step) -> bool:
+    """True for a reduction, and for padding, which is best done just before it is read."""
     task = step.task
-    return len(task.stages) == 1 and _has_reduction(task.stages[0]) and bool(task.stages[0].axes)
+    if len(task.stages) != 1 or not task.stages[0].axes or is_tiled(task):
+        return False
+    value = step.outputs[0]
+    padding = isinstance(value, Node) and value.op.name == "pad"
+    return _has_reduction(task.stages[0]) or padding
 
 
 def _grow_rows(seed: Step, steps: Sequence[Step], position: int, graph: Graph) -> list[Step]:
@@ -344,9 +383,9 @@ def _grow_rows(seed: Step, steps: Sequence[Step], position: int, graph: Graph) -
             reads_group
             and not tainted
             and len(step.task.stages) == 1
+            and not is_tiled(step.task)
             and len(group) < MAX_STAGES
-            and _rows_of([*group, step], graph) >= _rows_of(group, graph)
-            and _rows_of([*group, step], graph) >= 1
+            and _shares_rows(group, step, graph)
         )
         if joins:
             group.append(step)
@@ -354,6 +393,13 @@ def _grow_rows(seed: Step, steps: Sequence[Step], position: int, graph: Graph) -
         elif reads_group or tainted:
             blocked.update(step.outputs)
     return group
+
+
+def _shares_rows(group: Sequence[Step], step: Step, graph: Graph) -> bool:
+    """True if a step walks the group's rows; a lone padding takes on its reader's."""
+    rows = _rows_of([*group, step], graph)
+    alone = len(group) == 1 and not _has_reduction(group[0].task.stages[0])
+    return rows >= 1 and (alone or rows >= _rows_of(group, graph))
 
 
 def _view_base(value: Value, produced: set[Value]) -> bool:

@@ -446,6 +446,9 @@ def main(words: Sequence[str] | None = None) -> int:
         return EXIT_DONE
     except (Exception, KeyboardInterrupt) as error:
         return _answer(error, _level(words))
+    if code == EXIT_INTERRUPTED:
+        # What newer typers make of an interrupt.
+        return _answer(KeyboardInterrupt(), 0)
     return code if isinstance(code, int) else EXIT_DONE
 
 

@@ -27,8 +27,6 @@ from tensorgen.types import Array
 _SECONDS = 1.0
 """For how long the model is run to time it; once at least."""
 
-_BUILT = (".c", ".S", ".h", ".weights")
-
 
 @dataclass(frozen=True, slots=True)
 class Ran:
@@ -80,11 +78,12 @@ def run_folder(
 
 
 def _built(stored: LibraryFolder) -> Library:
+    weights = f"{stored.name}.weights"
+    embedded = weights if stored.weights == "object" else None
     sources: dict[str, str | bytes] = {
         name: stored.file(name)
         for name in sorted(stored.digests)
-        if name.endswith(_BUILT)
-        and (name in stored.source_flags or not name.endswith((".c", ".S")))
+        if name in stored.source_flags or name.endswith(".h") or name == embedded
     }
     library = build_library(
         sources,
@@ -93,7 +92,8 @@ def _built(stored: LibraryFolder) -> Library:
         strict=stored.strict,
         threads=stored.threads,
     )
-    return Library(library, stored.name, stored.inputs, stored.outputs, stored.arena_bytes)
+    mapped = stored.path / weights if stored.weights == "file" else None
+    return Library(library, stored.name, stored.inputs, stored.outputs, stored.arena_bytes, mapped)
 
 
 def _run(

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 
@@ -54,17 +55,24 @@ def loaded_library(module: Module) -> Library:
     it refuses the code.
     """
     check_runs_here(module.target)
-    # A process of our own has no use for the weights in a file, nor for the self-test.
-    weights = "object" if module.weights == "file" else module.weights
-    plain = replace(module, weights=weights, self_test=None)
+    files = module_files(module)
+    weights = f"{module.name}.weights" if module.weights == "file" else None
+    sources = library_sources(module, files)
     path = build_library(
-        library_sources(plain, module_files(plain)),
-        target=plain.target,
-        source_flags=source_flags(plain),
-        strict=plain.strict,
-        threads=plain.threads,
+        {name: content for name, content in sources.items() if name != weights},
+        target=module.target,
+        source_flags=source_flags(module),
+        strict=module.strict,
+        threads=module.threads,
     )
-    return Library(path, plain.name, plain.inputs, plain.outputs, plain.arena_bytes)
+    ports = (module.inputs, module.outputs)
+    if weights is None:
+        return Library(path, module.name, *ports, module.arena_bytes)
+    # The library holds on to the content of the file, not to its name.
+    with TemporaryDirectory() as folder:
+        place = Path(folder, weights)
+        place.write_bytes(files[weights])
+        return Library(path, module.name, *ports, module.arena_bytes, place)
 
 
 class CompiledModel:

@@ -9,15 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from google.protobuf.message import EncodeError
-
-from graphopt.graph import Graph
+from graphopt.graph import Constant, Graph
 from graphopt.optimize import Optimized
 from tasor.errors import OutputError
 from tasor.graph_text import operator_counts
 from tasor.output_file import check_file_place, write_file
 
-_LARGEST_PROTO = 2**31 - 1
+LARGEST_CONSTANTS = 2**31 - 2**24
+"""Bytes: protobuf holds 2 GiB, and the nodes need some of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +87,11 @@ class OptimizedModel:
         check_file_place(place)
         from graphopt.onnx_export import export_model
 
-        try:
-            content = export_model(self.graph).SerializeToString(deterministic=True)
-        except (EncodeError, ValueError) as error:
+        size = sum(value.type.bytes for value in self.graph.values if isinstance(value, Constant))
+        if size > LARGEST_CONSTANTS:
             raise OutputError(
-                f"output {str(place)!r}: expected a model below {_LARGEST_PROTO} bytes, got a "
-                "larger one; compile it instead"
-            ) from error
+                f"output {str(place)!r}: expected at most {LARGEST_CONSTANTS} bytes of constants, "
+                f"which is what an ONNX file can hold, got {size}; compile the model instead"
+            )
+        content = export_model(self.graph).SerializeToString(deterministic=True)
         write_file(place, content)

@@ -20,6 +20,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -39,6 +40,9 @@ _COMPILED = (".c", ".S", ".s")
 _LINKED = (".o", ".a")
 _PRUNE_AT_BYTES = 16 * 2**20
 _STALE_SECONDS = 24 * 3600
+_STOP_SECONDS = 0.1
+"""How long a compiler may go on after another one has failed or the user has interrupted."""
+
 # Variables that make the same compiler command find other headers, libraries or passes.
 _COMPILER_VARIABLES = (
     "COMPILER_PATH", "CPATH", "C_INCLUDE_PATH", "GCC_EXEC_PREFIX", "LIBRARY_PATH",
@@ -265,11 +269,17 @@ def _compile(job: _Job, sources: Mapping[str, str | bytes], units: tuple[_Unit, 
     def compile_unit(unit: _Unit) -> str:
         made = f"{unit.name}.o"
         command = (*job.compiler.command, *unit.flags, "-c", "-o", made, unit.name)
-        _run(command, job.work, job.timeout_seconds)
+        _run(command, job.work, job.timeout_seconds, stop)
         return made
 
+    stop = threading.Event()
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-        objects = list(pool.map(compile_unit, units))
+        try:
+            objects = list(pool.map(compile_unit, units))
+        except BaseException:
+            # The pool waits for its threads, and they wait for their compilers.
+            stop.set()
+            raise
     objects += sorted(name for name in sources if name.endswith(_LINKED))
     made = job.work / "library.so"
     # Assembly without a note about it makes the linker ask for an executable stack.
@@ -280,11 +290,21 @@ def _compile(job: _Job, sources: Mapping[str, str | bytes], units: tuple[_Unit, 
         *objects, *named,
     )  # fmt: skip
     _run(command, job.work, job.timeout_seconds)
+    if not made.is_file():
+        raise BuildError(
+            f"build: expected {job.compiler.name} to write library.so, got no file and no error; "
+            "choose another compiler with CC"
+        )
     return made
 
 
-def _run(command: tuple[str, ...], folder: Path, timeout_seconds: float | None) -> str:
-    """What the command prints; BuildError if it fails or takes too long."""
+def _run(
+    command: tuple[str, ...],
+    folder: Path,
+    timeout_seconds: float | None,
+    stop: threading.Event | None = None,
+) -> str:
+    """What the command prints; BuildError if it fails, takes too long, or is to stop."""
     try:
         process = subprocess.Popen(
             command,
@@ -302,7 +322,7 @@ def _run(command: tuple[str, ...], folder: Path, timeout_seconds: float | None) 
         ) from error
     with process:
         try:
-            output, _ = process.communicate(timeout=timeout_seconds)
+            output = _output(process, timeout_seconds, stop)
         except BaseException as error:
             # The compiler is only the first of several processes: all of them must go.
             os.killpg(process.pid, signal.SIGKILL)
@@ -321,6 +341,24 @@ def _run(command: tuple[str, ...], folder: Path, timeout_seconds: float | None) 
             f"{shlex.join(command)}\n{log}",
         )
     return log
+
+
+def _output(
+    process: subprocess.Popen[bytes], timeout_seconds: float | None, stop: threading.Event | None
+) -> bytes:
+    """All that the process prints. TimeoutExpired after that time; BuildError if it is to stop."""
+    deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
+    while True:
+        left = _STOP_SECONDS if deadline is None else deadline - time.monotonic()
+        try:
+            return process.communicate(timeout=max(0.0, min(left, _STOP_SECONDS)))[0]
+        except subprocess.TimeoutExpired:
+            if stop is not None and stop.is_set():
+                raise BuildError(
+                    "build: expected all sources to compile, got one that did not; see its error"
+                ) from None
+            if deadline is not None and time.monotonic() >= deadline:
+                raise
 
 
 def _first_errors(log: str) -> str:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 
 from tensorgen.expr import (
     Apply,
@@ -267,9 +268,19 @@ def assign_roles(contraction: Contraction, vector: int) -> Roles:
     )
 
 
+WINDOW = 32
+"""Without rows that share them, sums of at most so many products are loops, not tiles."""
+
+
 def has_tiles(contraction: Contraction) -> bool:
-    """True if some axis can lie along the vector lanes, so that a register tile applies."""
-    return any(assign_roles(contraction, vector).vectors for vector in (0, 1))
+    """True if a register tile pays: some axis can lie along the lanes, and either another reuses
+    what was loaded or the sum is long."""
+    depth = prod(axis.extent for axis in contraction.reduction)
+    for vector in (0, 1):
+        roles = assign_roles(contraction, vector)
+        if roles.vectors and (roles.rows or depth > WINDOW):
+            return True
+    return False
 
 
 def _merged(contraction: Contraction, axes: list[Axis]) -> tuple[Contraction, list[Axis]]:

@@ -147,7 +147,14 @@ class _Printer:
 
     def block(self, body: tuple[Stmt, ...]) -> None:
         for statement in body:
-            self.statement(statement)
+            if isinstance(statement, Allocate) and len(body) > 1:
+                # A scope of its own: statements beside it may allocate the same buffer.
+                self.line("{")
+                with self._indented():
+                    self.statement(statement)
+                self.line("}")
+            else:
+                self.statement(statement)
 
     def statement(self, statement: Stmt) -> None:
         match statement:

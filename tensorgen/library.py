@@ -7,6 +7,7 @@ library, convert or copy arrays, or know how it computes.
 
 from __future__ import annotations
 
+import mmap
 import os
 import re
 import threading
@@ -51,6 +52,8 @@ class RunError(RuntimeError):
 class Library:
     """A shared library with the function `int NAME_run(arena, arena_bytes, inputs…, outputs…)`.
 
+    A library whose constants are in a file of their own takes them as its first argument.
+
     May be called from several threads at once: each has an arena of its own, kept for its next
     call, and Python's lock is released while the library computes.
     """
@@ -62,10 +65,12 @@ class Library:
         inputs: tuple[Port, ...],
         outputs: tuple[Port, ...],
         arena_bytes: int,
+        weights: Path | None = None,
     ) -> None:
         """Loads the library that was built under `name`, a C identifier.
 
-        Raises RunError if the file is no library for this machine or lacks the function.
+        `weights` is the file with its constants, if they are not in the library. Raises RunError if
+        a file cannot be read, is no library for this machine or lacks the function.
         """
         assert re.fullmatch("[A-Za-z][A-Za-z0-9_]*", name, re.ASCII), name
         assert arena_bytes >= 0, arena_bytes
@@ -79,11 +84,13 @@ class Library:
         self._arenas = threading.local()
         self._ffi = cffi.FFI()
         self._from_buffer: Callable[..., Any] = self._ffi.from_buffer
+        self._weights = () if weights is None else (self._from_buffer(_mapped(weights)),)
         self._library, self._function = self._load()
 
     def _load(self) -> tuple[Any, Callable[..., int]]:
         pointers = ", void *" * (len(self.inputs) + len(self.outputs))
-        self._ffi.cdef(f"int {self.name}_run(void *, size_t{pointers});")
+        weights = "const void *, " * len(self._weights)
+        self._ffi.cdef(f"int {self.name}_run({weights}void *, size_t{pointers});")
         try:
             library = self._ffi.dlopen(str(self.path))
         except OSError as error:
@@ -127,7 +134,7 @@ class Library:
     def _call(self, arrays: Sequence[Array], outputs: Sequence[Array]) -> None:
         from_buffer = self._from_buffer
         buffers = [from_buffer(array) for array in (*arrays, *outputs)]
-        status = self._function(self._arena(), self.arena_bytes, *buffers)
+        status = self._function(*self._weights, self._arena(), self.arena_bytes, *buffers)
         if status != 0:
             reason = _STATUS_TEXTS.get(
                 status, f"expected status 0, got {status}; the library and its caller do not match"
@@ -174,6 +181,18 @@ class Library:
         # The buffer object keeps the memory alive.
         self._arenas.pointer = self._from_buffer(memory[start:])
         return self._arenas.pointer
+
+
+def _mapped(weights: Path) -> mmap.mmap:
+    """The file in memory; a map starts at a page, which is aligned well enough."""
+    try:
+        with weights.open("rb") as file:
+            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except (OSError, ValueError) as error:
+        raise RunError(
+            f"library: expected the weights in {weights}, got {_one_line(error)}; put the file "
+            "that was built with the library there"
+        ) from error
 
 
 def _keep_openmp_loaded() -> None:

@@ -8,11 +8,12 @@ order at the end: the same sum on every target, whatever its vectors.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import product
+from dataclasses import dataclass, replace
+from itertools import pairwise, product
 from math import prod
 
 from tensorgen.expr import (
+    Apply,
     Axis,
     Expr,
     Reduce,
@@ -36,7 +37,7 @@ from tensorgen.loop import (
     nested,
 )
 from tensorgen.schedule import Lanes, Loops
-from tensorgen.simplify import simplify
+from tensorgen.simplify import affine, simplify
 from tensorgen.types import int64
 
 
@@ -66,6 +67,33 @@ def spans(extent: int, tile: int) -> tuple[Span, ...]:
     if rest:
         parts.append(Span(blocks * tile, 1, rest))
     return tuple(parts)
+
+
+MOST_CUTS = 8
+"""An axis is not cut into more pieces than this for the sake of conditions on it."""
+
+
+LEAST_CUT = 64
+"""A shorter axis is not cut: the pieces would be mostly loop control."""
+
+
+def switch_points(body: Expr, axis: Axis) -> tuple[int, ...]:
+    """The positions on an axis where a comparison of it with a constant changes its outcome."""
+    points: set[int] = set()
+    for term in walk(body):
+        match term:
+            case Apply(op=op, args=(left, right)) if left.dtype == int64 and op.name in ("lt", "le"):
+                difference = affine(right).plus(affine(left).scaled(-1))
+                if [atom for atom, _ in difference.terms] != [axis]:
+                    continue
+                # left < right  <=>  0 < slope * axis + constant;  left <= right  <=>  0 <= …
+                slope = difference.terms[0][1]
+                least = difference.constant - (1 if op.name == "lt" else 0)
+                # The condition is slope * axis + least >= 0.
+                points.add(-(least // slope) if slope > 0 else least // -slope + 1)
+            case _:
+                pass
+    return tuple(sorted(point for point in points if 0 < point < axis.extent))
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +128,7 @@ class StageLowering:
         if not reducing and outer:
             tile = inner.extent
         result: list[Stmt] = []
-        for span in spans(inner.extent, tile):
+        for span in self._output_spans(stage, tile):
             renamed, loops = self._rename(outer)
             lane = self.names.axis(f"{inner.name}_i" if span.blocks > 1 else inner.name, span.length)
             position: Expr = lane + span.start
@@ -113,6 +141,18 @@ class StageLowering:
             index = replace_axes(stage.index, renamed)
             result.extend(_nest(loops, self._lane_statements(body, index, output, lane), parallel))
         return tuple(result)
+
+    def _output_spans(self, stage: FlatStage, tile: int) -> tuple[Span, ...]:
+        """The innermost axis cut where a condition on it alone changes, then into tiles."""
+        inner = stage.axes[-1]
+        cuts = [0, *switch_points(stage.body, inner), inner.extent]
+        if len(cuts) - 2 > MOST_CUTS or inner.extent < LEAST_CUT:
+            cuts = [0, inner.extent]
+        return tuple(
+            replace(span, start=span.start + first)
+            for first, last in pairwise(cuts)
+            for span in spans(last - first, min(tile, last - first))
+        )
 
     def _lane_statements(
         self, body: Expr, index: Expr, output: Buffer, lane: Axis

@@ -9,9 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import gcd, prod
+from math import gcd, inf, prod
 
-from tensorgen.contraction import Contraction, Roles, assign_roles, contraction_of
+from tensorgen.contraction import (
+    WINDOW,
+    Contraction,
+    Roles,
+    assign_roles,
+    contraction_of,
+    has_tiles,
+)
 from tensorgen.dialects import VectorDialect, vector_dialect
 from tensorgen.expr import Axis, Expr, Load, Reduce, TensorExpr, walk
 from tensorgen.flat import FlatStage, flat_index, merge_axes, merge_reduction_axes
@@ -30,9 +37,6 @@ from tensorgen.task import Task
 REDUCTION_LANES = 32
 """Lane accumulators of a reduction: the same on every target, so that sums are too."""
 
-WINDOW = 32
-"""Reductions over at most this many elements are written out."""
-
 CHUNK = 2048
 """Length of the pieces that a one-dimensional loop is cut into for the threads, in elements."""
 
@@ -49,6 +53,10 @@ TILE_OVERHEAD = 24.0
 PACKED_BROADCAST, IN_PLACE_BROADCAST, CONFLICTING_BROADCAST = 0.5, 2.1, 6.0
 """Load cycles for one broadcast element: from a panel, in place, and in place with rows that
 collide in the first-level cache."""
+
+VECTOR_LOAD = ((24 << 10, 1.0), (900 << 10, 2.0), (inf, 4.0))
+"""Load cycles for one vector of a panel of at most so many bytes: from the first cache, the second,
+and beyond."""
 
 CACHE_PERIOD, CACHE_WAYS = 4096, 8
 """Addresses this many bytes apart share a set of the first-level cache, which has so many ways."""
@@ -71,7 +79,7 @@ class Estimate:
 def default_schedule(task: Task, target: Target, threads: int) -> Schedule:
     """The best schedule by the analytical estimate. Deterministic."""
     contraction = contraction_of(task)
-    if contraction is not None:
+    if contraction is not None and has_tiles(contraction):
         dialect = vector_dialect(target.isa, contraction.dtype)
         if dialect is not None:
             parallel = threads > 1 and _work(task) >= PARALLEL_WORK
@@ -248,6 +256,8 @@ def _cycles(roles: Roles, schedule: RegisterTile, dialect: VectorDialect) -> flo
     column_extent = roles.vectors[-1].extent
     width = schedule.vectors * dialect.lanes
     contiguous = affine(roles.contraction.result).coefficient(roles.vectors[-1]) == 1
+    panel = depth * width * roles.contraction.dtype.bytes
+    load = next(cost for size, cost in VECTOR_LOAD if panel <= size)
     total = 0.0
     for columns, column_tiles in _parts(column_extent, width):
         vectors = -(-columns // dialect.lanes)
@@ -257,7 +267,7 @@ def _cycles(roles: Roles, schedule: RegisterTile, dialect: VectorDialect) -> flo
             broadcast = PACKED_BROADCAST if schedule.row_packed else _broadcast_cost(roles, schedule)
             step = max(
                 rows * vectors / dialect.multiply_adds_per_cycle,
-                (rows * broadcast + vectors) / dialect.loads_per_cycle,
+                (rows * broadcast + vectors * load) / dialect.loads_per_cycle,
                 MULTIPLY_ADD_LATENCY,
             )
             if contiguous:

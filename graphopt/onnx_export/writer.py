@@ -41,7 +41,8 @@ class Writer:
         self.opset = BASE_OPSET
         self._taken = set(taken)
         self._next: dict[str, int] = {}
-        self._nodes: dict[_Key, _Written] = {}
+        self._nodes: list[_Written] = []
+        self._known: dict[_Key, _Written] = {}
         self._constants: dict[bytes, tuple[str, Constant]] = {}
 
     def fresh(self, wish: str) -> str:
@@ -70,6 +71,11 @@ class Writer:
             case _:
                 assert_never(term)
 
+    def copy(self, source: str, name: str) -> None:
+        """Gives a value one more name, which must not be in use."""
+        node = _Written("Identity", (source,), (), self.fresh("identity"), [name])
+        self._nodes.append(node)
+
     def _operand(self, term: Term | None, label: str) -> str:
         match term:
             case None:
@@ -82,11 +88,12 @@ class Writer:
     def _call(self, term: Call, label: str, name: str, output_name: str | None) -> str:
         inputs = tuple(self._operand(operand, label) for operand in term.inputs)
         key = (term.op_type, inputs, term.attributes)
-        node = self._nodes.get(key)
+        node = self._known.get(key)
         if node is None:
             least = _LEAST_OUTPUTS.get(term.op_type, 1)
             node = _Written(*key, self.fresh(name), [None] * least)
-            self._nodes[key] = node
+            self._known[key] = node
+            self._nodes.append(node)
             self.opset = max(self.opset, term.opset)
         node.outputs += [None] * (term.output + 1 - len(node.outputs))
         found = node.outputs[term.output]
@@ -108,7 +115,7 @@ class Writer:
     def nodes(self) -> list[onnx.NodeProto]:
         """The nodes, producers first."""
         protos = []
-        for node in self._nodes.values():
+        for node in self._nodes:
             outputs = [
                 self._output_name(node, number) if name is None else name
                 for number, name in enumerate(node.outputs)

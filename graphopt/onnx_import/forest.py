@@ -53,7 +53,7 @@ class Forest:
     @property
     def is_leaf(self) -> NDArray[np.bool_]:
         nodes = np.arange(len(self.yes))
-        return (self.yes == nodes) & (self.no == nodes)
+        return np.equal(self.yes, nodes) & np.equal(self.no, nodes)
 
     def checked(self, features: int) -> Forest:
         """The forest; ForestError if it points outside of its tables or of the sample."""
@@ -89,9 +89,7 @@ def leaves(forest: Forest, x: Value) -> Value:
         value = OP["gather_elements"](x, _looked_up(forest.features, state), axis=1)
         threshold = OP["gather"](tensor(forest.thresholds, x.type.dtype), state, axis=0)
         taken = _comparison(forest, state, value, threshold)
-        state = OP["where"](
-            taken, _looked_up(forest.yes, state), _looked_up(forest.no, state)
-        )
+        state = OP["where"](taken, _looked_up(forest.yes, state), _looked_up(forest.no, state))
     return state
 
 
@@ -150,9 +148,7 @@ def scores(forest: Forest, x: Value, aggregate: str) -> Value:
         per_tree = OP["gather"](tensor(votes, dtype), state, axis=0)
         fold = "reduce_min" if aggregate == "MIN" else "reduce_max"
         extreme = OP[fold](per_tree, axes=(1,), keepdims=False)
-        return OP["where"](
-            with_scalar("eq", extreme, neutral), tensor(np.array(0), dtype), extreme
-        )
+        return OP["where"](with_scalar("eq", extreme, neutral), tensor(np.array(0), dtype), extreme)
     per_tree = OP["gather"](tensor(forest.votes, dtype), state, axis=0)
     total: Value = OP["reduce_sum"](per_tree, axes=(1,), keepdims=False)
     return with_scalar("div", total, len(forest.roots)) if aggregate == "AVERAGE" else total

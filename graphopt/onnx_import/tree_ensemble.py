@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from graphopt.graph import Value
-from graphopt.onnx_import.classification import labelled, transformed
+from graphopt.onnx_import.class_scores import TRANSFORMS, both_classes, labelled, transformed
 from graphopt.onnx_import.errors import quoted
 from graphopt.onnx_import.forest import (
     COMPARISONS,
@@ -22,13 +23,13 @@ from graphopt.onnx_import.forest import (
     scores,
 )
 from graphopt.onnx_import.node import Importer, OnnxNode
-from graphopt.onnx_import.terms import apply, cast, tensor
-from tensorgen.types import float32
+from graphopt.onnx_import.terms import apply, cast, reshape, slice_axis, tensor, with_scalar
+from graphopt.ops import OP
+from tensorgen.types import float32, int64
 
 DOMAIN = "ai.onnx.ml"
 MEMBER = 6
 AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
-TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
 MAX_NODES = 2**24
 
 
@@ -136,7 +137,10 @@ def _with_members(node: OnnxNode, forest: Forest) -> Forest:
     if len(sets) < len(places) or any(len(values) == 0 for values in sets[: len(places)]):
         raise node.error(f"{len(places)} sets of members", len(sets))
     order, thresholds = np.arange(len(forest.modes)), forest.thresholds.copy()
-    no, extra_no, extra_of, extra_thresholds = forest.no.copy(), [], [], []
+    no = forest.no.copy()
+    extra_no: list[int] = []
+    extra_of: list[int] = []
+    extra_thresholds: list[float] = []
     for place, values in zip(places, sets, strict=False):
         thresholds[place] = values[0]
         last, current = int(no[place]), int(place)
@@ -213,7 +217,7 @@ def _listed_forest(node: OnnxNode, prefix: str, targets: int) -> Forest:
 
 def _votes(
     node: OnnxNode, prefix: str, place: Mapping[tuple[int, int], int], shape: tuple[int, int]
-) -> tuple[Floats, np.ndarray[tuple[int, ...], np.dtype[np.bool_]]]:
+) -> tuple[Floats, NDArray[np.bool_]]:
     weights = _numbers(node, f"{prefix}_weights")
     targets = _table(node, f"{prefix}_ids", len(weights))
     trees = _table(node, f"{prefix}_treeids", len(weights)).tolist()
@@ -259,6 +263,39 @@ def _classifier(node: OnnxNode) -> tuple[Value, ...]:
     voted = np.flatnonzero(forest.voted.any(axis=0))
     transform = node.text("post_transform", "NONE")
     if len(labels) == 2 and len(voted) == 1:
-        return _binary(node, forest, summed, int(voted[0]), labels, transform)
+        if voted[0] != 0:
+            raise node.unsupported("votes for both classes or the first", "for the second only")
+        return _binary(node, forest, summed, labels, transform)
     total = _with_base(node, summed)
     return labelled(total, labels), cast(transformed(node, total, transform), float32)
+
+
+def _binary(
+    node: OnnxNode, forest: Forest, x: Value, labels: tuple[int, ...], transform: str
+) -> tuple[Value, ...]:
+    """Two classes with votes for the first only: they speak for the second class.
+
+    Votes that are all positive are its probability, with a limit of one half; others are a score
+    around zero. So ONNX Runtime reads what the standard leaves open.
+    """
+    base = _numbers(node, "base_values")
+    if len(base) > 1:
+        raise node.unsupported("one base value where votes are for one class", len(base))
+    score = slice_axis(x, 1, 0, 1)
+    if len(base) == 1:
+        score = with_scalar("add", score, float(base[0]))
+    probability = bool(np.all(forest.votes >= 0))
+    second = with_scalar("lt", apply("neg", score), -0.5 if probability else 0.0)
+    label = OP["where"](
+        reshape(second, (score.type.shape[0],)),
+        tensor(np.array(labels[1]), int64),
+        tensor(np.array(labels[0]), int64),
+    )
+    return label, cast(both_classes(node, score, transform, probability=probability), float32)
+
+
+TABLE: Mapping[tuple[str, str], Importer] = {
+    (DOMAIN, "TreeEnsemble"): _tree_ensemble,
+    (DOMAIN, "TreeEnsembleClassifier"): _classifier,
+    (DOMAIN, "TreeEnsembleRegressor"): _regressor,
+}

@@ -1,7 +1,7 @@
 """The `onnx` package's own node tests, run through import and reference evaluation.
 
 As a script: counts of what passes and why the rest does not:
-`python tests/graphopt/test_onnx_import_node_cases.py [NAME_PART]`.
+`PYTHONPATH=. python tests/graphopt/test_onnx_import_node_cases.py [NAME_PART]`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from graphopt.onnx_import import ModelError, NeedsConstant, UnsupportedOperator,
 from graphopt.reference import evaluate_graph
 from tensorgen.types import ShapeError
 
-LEAST_PASSED = 1465
+LEAST_PASSED = 1630
 """Of 1,884 in onnx 1.23; the others use text, sequences, 8-bit floats or random numbers."""
 
 
@@ -70,6 +70,12 @@ def run_case(case: Any) -> Outcome:
     return Outcome(case.name, "passed")
 
 
+def _scale(array: Any) -> float:
+    """The largest finite magnitude."""
+    wide = np.abs(array.astype(np.float64))
+    return float(np.max(wide, initial=0, where=np.isfinite(wide)))
+
+
 def _array(item: Any) -> Any:
     """Test data as an array; 16-bit and smaller floats are given as `TensorProto`."""
     return numpy_helper.to_array(item) if isinstance(item, onnx.TensorProto) else np.asarray(item)
@@ -102,7 +108,8 @@ def difference(expected: Sequence[Any], actual: Sequence[Any], rtol: float, atol
         # Half-precision results depend on where intermediate values are rounded.
         coarse = {2: 2**-6 if array.dtype.kind == "V" else 2**-9}.get(array.dtype.itemsize, 0)
         relative = max(rtol, coarse) if is_float else 0
-        absolute = max(atol, coarse / 8) if is_float else 0
+        # Where large terms cancel, what the case expects is rounded no better than we compute.
+        absolute = max(atol, coarse / 8, 1e-6 * _scale(array)) if is_float else 0
         try:
             np.testing.assert_allclose(
                 got.astype(wide), array.astype(wide), rtol=relative, atol=absolute

@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphopt.check_rules import compare, evaluate
+from graphopt.check_rules import evaluate
 from graphopt.data_files import data_path
-from graphopt.graph import Constant, Graph, Input, Node, Value, rebuild
+from graphopt.graph import Constant, Graph, Input, Node, Value
 from graphopt.instances import Instance, instances
-from graphopt.matching import NO_BINDINGS
 from graphopt.ops import OP
 from graphopt.rewrite import (
     Applied,
@@ -55,19 +54,9 @@ def operators(of: Graph) -> dict[str, int]:
 def assert_equal_values(before: Graph, after: Graph) -> None:
     """Both graphs compute the same on random integers."""
     feeds = {value.digest: constant(*value.type.shape) for value in before.inputs}
-    fed = [
-        value
-        for which in (before, after)
-        for value in (
-            rebuild_on(which, feeds)
-        )
-    ]  # fmt: skip
-    count = len(before.outputs)
-    instance = Instance(NO_BINDINGS, tuple(fed[:count]), tuple(fed[count:]))
-    for source, target in zip(
-        evaluate(instance.source), evaluate(instance.target), strict=True
-    ):
-        np.testing.assert_allclose(source, target, rtol=1e-9, atol=1e-9)
+    wanted, found = evaluate(rebuild_on(before, feeds)), evaluate(rebuild_on(after, feeds))
+    for x, y in zip(wanted, found, strict=True):
+        assert np.allclose(x.astype(float), y.astype(float), rtol=1e-9, atol=1e-9)
 
 
 def rebuild_on(of: Graph, feeds: dict[bytes, Constant]) -> tuple[Value, ...]:
@@ -187,11 +176,11 @@ def test_dead_code_is_gone() -> None:
 # Rules with several results
 
 MERGE = read_rules(
-    "merge: matmul(x, y), matmul(x, z) => "
-    "slice(matmul(x, concat(y, z, axis=1)), starts=(0, 0), steps=(1, 1), sizes=shape_of(a)), "
-    "slice(matmul(x, concat(y, z, axis=1)), starts=(0, 2), steps=(1, 1), sizes=shape_of(a))".replace(
-        "shape_of(a)", "(2, 2)"
-    )
+    """
+merge: matmul(x, y), matmul(x, z)
+       => slice(matmul(x, concat(y, z, axis=1)), starts=(0, 0), steps=(1, 1), sizes=(2, 2)),
+          slice(matmul(x, concat(y, z, axis=1)), starts=(0, 2), steps=(1, 1), sizes=(2, 2))
+"""
 )
 
 
@@ -329,9 +318,7 @@ def test_clips_merge() -> None:
 
 def test_padding_moves_into_windows_and_out_again() -> None:
     image = Input(0, TensorType(float64, (1, 3, 5, 5)))
-    padded = OP["pad"](
-        image, scalar(0), before=(0, 0, 1, 0), after=(0, 0, 2, 1), mode="constant"
-    )
+    padded = OP["pad"](image, scalar(0), before=(0, 0, 1, 0), after=(0, 0, 2, 1), mode="constant")
     whole = graph(conv(padded, constant(4, 3, 3, 3), pad=1), inputs=(image,))
     merged = simplify(whole, RULES).graph
     assert operators(merged) == {"conv": 1}
@@ -432,13 +419,3 @@ def test_some_thousand_nodes_take_a_second_or_two() -> None:
     assert len(run.graph.nodes) == 4 * 250
     # Half a second on an idle core; the margin is for a busy one.
     assert seconds < 10
-
-
-def test_instances_of_equal_values_compare_equal() -> None:
-    instance = Instance(NO_BINDINGS, (scalar(1),), (OP["mul"](scalar(1), scalar(1)),))
-    assert compare(instance) is None
-
-
-def test_rebuilding_without_change_is_the_same_graph() -> None:
-    whole = graph(OP["neg"](X))
-    assert rebuild(whole, lambda node: node) is whole
