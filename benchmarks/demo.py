@@ -28,6 +28,7 @@ from tasor.peer_report import failure_lines, table
 from tasor.peers import Comparison, Row, Timing
 
 MODELS = ("ppocr-angle", "ppocr-recognition")
+KERNELS = 12
 THREADS = 1
 SECONDS = 2.0
 ROUNDS = 5
@@ -37,7 +38,7 @@ def show(model: RealModel, console: Console) -> None:
     """Compiles the model and prints what it becomes."""
     compiled = tasor.compile(model.path(), shapes=model.shapes_by_name, threads=THREADS)
     console.rule(model.name)
-    for view in model_views(compiled, with_graph=False):
+    for view in model_views(compiled, kernels=KERNELS):
         console.print(view)
 
 
@@ -80,7 +81,7 @@ def available_engines() -> tuple[str, ...]:
 
 def main() -> int:
     """Runs the demonstration; returns the exit code."""
-    console = Console(highlight=False)
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
     chosen = [model for model in REAL_MODELS if model.name in MODELS]
     try:
         engines = available_engines()

@@ -25,8 +25,13 @@ from tasor.tables import (
 _LISTED = ("arena_bytes", "weight_bytes", "weights", "target", "threads", "strict", "compiler")
 
 
-def model_views(model: CompiledModel, *, with_graph: bool) -> tuple[RenderableType, ...]:
-    """Ports, operators before and after, rules, kernels and memory; the whole graph if wanted."""
+def model_views(
+    model: CompiledModel, *, with_graph: bool = False, kernels: int | None = None
+) -> tuple[RenderableType, ...]:
+    """Ports, operators before and after, rules, kernels and memory; the whole graph if wanted.
+
+    `kernels` limits how many are shown.
+    """
     stages = model.stages
     report = report_of(stages.imported, stages.optimized)
     graph = Text(graph_text(stages.optimized.graph)) if with_graph else None
@@ -35,7 +40,7 @@ def model_views(model: CompiledModel, *, with_graph: bool) -> tuple[RenderableTy
         operators_table(report),
         *((rules_table(report),) if report.applied else ()),
         *((graph,) if graph is not None else ()),
-        kernels_table(stages.compilation.kernels, with_expressions=with_graph),
+        kernels_table(stages.compilation.kernels, with_expressions=with_graph, limit=kernels),
         memory_table(stages.compilation),
     )
 

@@ -56,14 +56,20 @@ def rules_table(report: OptimizationReport) -> Table:
     return table
 
 
-def kernels_table(kernels: Sequence[KernelRecord], *, with_expressions: bool) -> Table:
-    """Every kernel: calls, work of one call, and how it computes."""
+def kernels_table(
+    kernels: Sequence[KernelRecord], *, with_expressions: bool, limit: int | None = None
+) -> Table:
+    """Kernels with calls, work of one call, and how they compute; with a limit, only those that
+    do most of the work."""
     extra = ("expression",) if with_expressions else ()
     table = _table(
         "kernels", "kernel", "calls", "MFLOP", "kB", "schedule", *extra,
         numbers=("calls", "MFLOP", "kB"),
     )  # fmt: skip
-    for kernel in kernels:
+    shown = kernels
+    if limit is not None:
+        shown = sorted(kernels, key=lambda kernel: -kernel.flops * kernel.calls)[:limit]
+    for kernel in shown:
         cells = [
             kernel.name,
             kernel.calls,
@@ -72,6 +78,8 @@ def kernels_table(kernels: Sequence[KernelRecord], *, with_expressions: bool) ->
             kernel.schedule,
         ]
         _row(table, *cells, *((kernel.expression,) if with_expressions else ()))
+    if len(shown) < len(kernels):
+        _row(table, f"… and {len(kernels) - len(shown)} with less work", "", "", "", "")
     return table
 
 

@@ -12,26 +12,56 @@ the same results. What it does not: optimize.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import onnx
-from onnx import helper
 
-from graphopt.graph import Constant, Graph, Input, Node, Value
+from graphopt.graph import Graph
 from graphopt.onnx_export.errors import ExportError
-from graphopt.onnx_export.fusion import fusions
-from graphopt.onnx_export.storage import (
-    MAX_MODEL_BYTES,
-    External,
-    inline_tensor,
-    write_atomically,
-)
-from graphopt.onnx_export.table import EXPORTERS
-from graphopt.onnx_export.term import Known, Term, identity
-from graphopt.onnx_export.writer import Writer
-from graphopt.onnx_import.errors import quoted
-from graphopt.onnx_import.protobuf import element_number
-from tensorgen.types import TensorType
+from graphopt.onnx_export.model import draft
+from graphopt.onnx_export.storage import ExternalFile, inline_tensor, replaced
 
-__all__ = ["ExportError", "export_model", "save_model"]
+__all__ = ["MAX_INLINE_BYTES", "ExportError", "export_model", "save_model"]
+
+MAX_INLINE_BYTES = 3 * 2**29
+"""Constants of more bytes in all (1.5 GiB) are kept in a file beside the model."""
+
+
+def export_model(graph: Graph, *, producer_version: str = "") -> onnx.ModelProto:
+    """The graph as one ONNX message, constants included.
+
+    ExportError if input and output names are none for ONNX (empty, or one name for two values), if
+    the constants exceed `MAX_INLINE_BYTES`, or if the installed `onnx` is too old.
+    """
+    parts = draft(graph)
+    if parts.constant_bytes > MAX_INLINE_BYTES:
+        raise ExportError(
+            f"model: expected at most {MAX_INLINE_BYTES} bytes of constants in one message, got "
+            f"{parts.constant_bytes}; use save_model, which puts them in a file of their own"
+        )
+    return parts.model(inline_tensor, producer_version)
+
+
+def save_model(
+    graph: Graph,
+    path: str | Path,
+    *,
+    producer_version: str = "",
+    max_inline_bytes: int = MAX_INLINE_BYTES,
+) -> None:
+    """Writes the graph as an ONNX file, which appears whole or not at all.
+
+    Constants of more than `max_inline_bytes` in all go into a second file in the same folder, whose
+    name is the model's and the graph's digest. ExportError as in `export_model`, and if a file
+    cannot be written; whatever was at `path` is then still there.
+    """
+    parts = draft(graph)
+    place = Path(path)
+    if parts.constant_bytes <= max_inline_bytes:
+        model = parts.model(inline_tensor, producer_version)
+    else:
+        beside = place.with_name(f"{place.name}.{graph.digest[:16]}.data")
+        with replaced(beside) as file:
+            model = parts.model(ExternalFile(file, beside.name).tensor, producer_version)
+    with replaced(place) as file:
+        file.write(model.SerializeToString(deterministic=True))

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from math import prod
 
 import numpy as np
+from numpy.typing import NDArray
 
 from graphopt.graph import Constant, Graph, Node, Value, consumers
 from graphopt.matching import Bindings, match
@@ -21,14 +22,14 @@ from graphopt.onnx_export.term import Term, call, elementwise, reduced
 from graphopt.onnx_export.windows import counts, windows_of
 from graphopt.pattern import Pattern, applications
 from graphopt.pattern_reader import read_pattern
-from tensorgen.types import Array, float16, float32, float64
+from tensorgen.types import float16, float32, float64
 
 _FLOATS = frozenset({float16, float32, float64})
 
 
 @dataclass(frozen=True, slots=True)
 class Fused:
-    """One ONNX operator: what it is called, and how its term is built from those of its operands."""
+    """One ONNX operator: its name in labels, its operands, and its term made from theirs."""
 
     name: str
     operands: tuple[Value, ...]
@@ -143,7 +144,8 @@ def _biased_convolution(root: Node, bindings: Bindings) -> Fused | None:
     channels = conv.type.shape[1]
     column = (channels, *(1,) * (conv.type.rank - 2))
     if bias.type.size != 1 and (
-        bias.type.size != channels or np.broadcast_shapes(bias.type.shape, column)[-len(column) :] != column
+        bias.type.size != channels
+        or np.broadcast_shapes(bias.type.shape, column)[-len(column) :] != column
     ):
         return None
     vector = Constant(np.broadcast_to(bias.array.reshape(-1), (channels,)))
@@ -162,7 +164,7 @@ def _gemm(root: Node, bindings: Bindings) -> Fused | None:
 # Means
 
 
-def _divides(root: Node, constant: Constant, count: Array) -> bool:
+def _divides(root: Node, constant: Constant, count: NDArray[np.int64]) -> bool:
     """Whether the root divides by `count`: itself, or times a reciprocal that is not rounded."""
     factors = constant.array.astype(np.float64)
     if np.broadcast_shapes(factors.shape, count.shape) != count.shape:
@@ -217,7 +219,9 @@ _GROUPS: Mapping[str, tuple[_Group, ...]] = {
         _Group(read_pattern("div(y := sum_pool(x, **q), c)"), _average_pool),
         _Group(read_pattern("div(y := reduce_sum(x, **q), c)"), _mean),
         _Group(
-            read_pattern(f"div(exp({_SHIFTED}), reduce_sum(exp({_SHIFTED}), axes=a, keepdims=True))"),
+            read_pattern(
+                f"div(exp({_SHIFTED}), reduce_sum(exp({_SHIFTED}), axes=a, keepdims=True))"
+            ),
             _softmax("Softmax", "softmax"),
         ),
     ),

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import onnx
 from onnx import helper
 
-from graphopt.graph import Constant, Graph, Input, Node, Value
+from graphopt.graph import Constant, Graph, Value
 from graphopt.onnx_export.errors import ExportError
 from graphopt.onnx_export.fusion import fusions
 from graphopt.onnx_export.table import EXPORTERS
-from graphopt.onnx_export.term import Known, Term, identity
+from graphopt.onnx_export.term import Known
 from graphopt.onnx_export.writer import Writer
 from graphopt.onnx_import.errors import quoted
 from graphopt.onnx_import.protobuf import element_number
-from tensorgen.types import Array, TensorType
+from tensorgen.types import Array
 
 PRODUCER = "tasor"
 GRAPH_NAME = "graph"
@@ -74,13 +74,14 @@ def draft(graph: Graph) -> Draft:
             f"model: expected an onnx package that knows opset {writer.opset}, got one that knows "
             f"{onnx.defs.onnx_opset_version()}; update it"
         )
+    inner = {name: value for value, name in names.items()}
     settled = {*graph.input_names, *graph.output_names, *(name for name, _ in writer.constants)}
     return Draft(
         writer.opset,
         tuple(writer.nodes()),
         _declarations(zip(graph.input_names, graph.inputs, strict=True)),
         _declarations(zip(graph.output_names, graph.outputs, strict=True)),
-        _declarations((name, value) for value, name in names.items() if name not in settled),
+        _declarations((name, value) for name, value in inner.items() if name not in settled),
         writer.constants,
     )
 
@@ -108,11 +109,9 @@ def _written(graph: Graph, writer: Writer) -> dict[Value, str]:
 
 
 def _declarations(named: Iterable[tuple[str, Value]]) -> tuple[onnx.ValueInfoProto, ...]:
-    """Names with their types, each name once."""
-    types = {name: value.type for name, value in named}
     return tuple(
-        helper.make_tensor_value_info(name, element_number(type.dtype), type.shape)
-        for name, type in types.items()
+        helper.make_tensor_value_info(name, element_number(value.type.dtype), value.type.shape)
+        for name, value in named
     )
 
 
@@ -131,5 +130,8 @@ def _check_names(graph: Graph) -> None:
         try:
             name.encode()
         except UnicodeEncodeError:
-            raise ExportError(f"{place}: expected Unicode text, got surrogates; rename it") from None
-        if known.setdefault(name, value) != value or purpose == "input" and known...
+            raise ExportError(
+                f"{place}: expected Unicode text, got surrogates; rename it"
+            ) from None
+        if known.setdefault(name, value) != value:
+            raise ExportError(f"{place}: expected one value of that name, got two; rename one")

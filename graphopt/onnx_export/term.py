@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Union
 
 import numpy as np
 
@@ -24,7 +23,7 @@ BASE_OPSET = 21
 MAX_CONVERTED = 64
 """Constants of up to this many elements are cast here and now, larger ones when the model runs."""
 
-Attribute = Union[int, float, str, tuple[int, ...]]
+Attribute = int | float | str | tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +49,7 @@ class Call:
     opset: int = BASE_OPSET
 
 
-Term = Union[Known, Constant, Call]
+Term = Known | Constant | Call
 Exporter = Callable[..., Term]
 """(Node, Terms of its operands…) -> Term of its result."""
 
@@ -70,10 +69,10 @@ def call(
 def elementwise(
     op_type: str, *inputs: Term, dtype: DType | None = None, **attributes: Attribute
 ) -> Call:
-    """An operator that broadcasts its operands; `dtype` is that of the result if not the first's."""
+    """An operator that broadcasts its operands; the result is of `dtype`, or of the first's."""
     shape = tuple(int(n) for n in np.broadcast_shapes(*(term.type.shape for term in inputs)))
     result = TensorType(inputs[0].type.dtype if dtype is None else dtype, shape)
-    return call(op_type, *inputs, type=result, **attributes)
+    return Call(op_type, inputs, tuple(sorted(attributes.items())), result)
 
 
 def cast(x: Term, dtype: DType) -> Term:
@@ -106,8 +105,8 @@ def expand(x: Term, shape: Shape) -> Call:
     return call("Expand", x, integers(shape), type=TensorType(x.type.dtype, shape))
 
 
-def take(x: Term, indices: Constant, axis: int) -> Call:
-    """The slices of x along an axis at constant positions."""
+def take(x: Term, indices: Term, axis: int) -> Call:
+    """The slices of x along an axis at the given positions."""
     shape = (*x.type.shape[:axis], *indices.type.shape, *x.type.shape[axis + 1 :])
     return call("Gather", x, indices, type=TensorType(x.type.dtype, shape), axis=axis)
 

@@ -11,8 +11,19 @@ from collections.abc import Mapping
 
 from graphopt.graph import Node
 from graphopt.onnx_export.term import Exporter, Term, cast
-from tensorgen.types import DType, bfloat16, float32, int8, int16, int32, int64, uint8, uint16
-from tensorgen.types import uint32, uint64
+from tensorgen.types import (
+    DType,
+    bfloat16,
+    float32,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
 
 Widening = Mapping[DType, DType]
 """The wider type for each element type that is not computed in itself."""

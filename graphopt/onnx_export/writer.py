@@ -117,14 +117,13 @@ class Writer:
         protos = []
         for node in self._nodes:
             outputs = [
-                self._output_name(node, number) if name is None else name
-                for number, name in enumerate(node.outputs)
+                self._output_name(node, number) if output is None else output
+                for number, output in enumerate(node.outputs)
             ]
-            protos.append(
-                helper.make_node(
-                    node.op_type, node.inputs, outputs, node.name, **dict(node.attributes)
-                )
-            )
+            proto = helper.make_node(node.op_type, node.inputs, outputs, node.name)
+            for name, value in node.attributes:
+                proto.attribute.append(helper.make_attribute(name, value))
+            protos.append(proto)
         return protos
 
     @property

@@ -87,7 +87,7 @@ def _counts(node: OnnxNode, rows: Value, pools: list[NDArray[np.int64]]) -> Valu
 
 def _occurrences(rows: Value, pool: NDArray[np.int64], skip: int, places: int) -> Value:
     """How often n-grams occur with that many elements skipped between neighbours."""
-    count, size = pool.shape
+    size = pool.shape[1]
     sequences = rows.type.shape[0]
     positions = [place + n * (skip + 1) for place in range(places) for n in range(size)]
     read = OP["gather"](rows, integers(positions), axis=1)

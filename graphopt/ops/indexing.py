@@ -1,7 +1,7 @@
 """Reading at positions that are themselves data: gathers and one-hot.
 
-Indices are int32 or int64; negative ones count from the end. An index out of bounds is undefined:
-`evaluate` raises IndexError, C reads out of bounds.
+Indices are int32 or int64; negative ones count from the end. ONNX leaves an index out of bounds
+undefined; here it reads the nearest element, so that no data can make a kernel read elsewhere.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from tensorgen.expr import (
     TensorExpr,
     cast,
     compute,
+    maximum,
+    minimum,
     select,
 )
 from tensorgen.types import (
@@ -34,6 +36,23 @@ def normalised(index: Expr, size: int) -> Expr:
     """The index as int64, counted from the front if it was negative."""
     wide = cast(index, int64)
     return select(wide < 0, wide + size, wide)
+
+
+def bounded(index: Expr, size: int) -> Expr:
+    """The normalised index, or the nearest one within bounds."""
+    return maximum(minimum(normalised(index, size), size - 1), 0)
+
+
+def _bounded_array(indices: Array, size: int) -> Array:
+    """As `bounded`, on arrays."""
+    wide = indices.astype(np.int64)
+    result: Array = np.clip(np.where(wide < 0, wide + size, wide), 0, max(size - 1, 0))
+    return result
+
+
+def _require_elements(place: str, x: TensorType, axis: int, indices: TensorType) -> None:
+    if x.shape[axis] == 0 and indices.size:
+        raise ShapeError(f"{place}: expected elements to choose from on axis {axis}, got {x}")
 
 
 def _sample(
@@ -59,6 +78,7 @@ def _sample(
 def _gather_type(x: TensorType, indices: TensorType, *, axis: int) -> TensorType:
     require_indices("gather", indices)
     require_axis("gather", axis, x.rank)
+    _require_elements("gather", x, axis, indices)
     return TensorType(x.dtype, (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]))
 
 
@@ -67,10 +87,15 @@ def _gather_compute(x: Tensor, indices: Tensor, *, axis: int) -> TensorExpr:
     end = axis + indices.type.rank
 
     def body(*axes: Expr) -> Expr:
-        index = normalised(indices[axes[axis:end]], x.shape[axis])
+        index = bounded(indices[axes[axis:end]], x.shape[axis])
         return x[(*axes[:axis], index, *axes[end:])]
 
     return compute(result.shape, body)
+
+
+def _gather_reference(x: Array, indices: Array, *, axis: int) -> Array:
+    result: Array = np.take(x, _bounded_array(indices, x.shape[axis]), axis=axis)
+    return result
 
 
 gather = OpSpec(
@@ -79,7 +104,7 @@ gather = OpSpec(
     params=("axis",),
     infer=_gather_type,
     compute=_gather_compute,
-    reference=lambda x, indices, *, axis: np.take(x, indices, axis=axis),
+    reference=_gather_reference,
     samples=(
         _sample((4, 3), (2,), axis=0),
         _sample((3, 4), (2, 2), axis=1, index=int32),
@@ -106,12 +131,13 @@ def _gather_elements_type(x: TensorType, indices: TensorType, *, axis: int) -> T
             f"gather_elements: expected indices no larger than {x} but on axis {axis}, "
             f"got {indices}"
         )
+    _require_elements("gather_elements", x, axis, indices)
     return TensorType(x.dtype, indices.shape)
 
 
 def _gather_elements_compute(x: Tensor, indices: Tensor, *, axis: int) -> TensorExpr:
     def body(*axes: Expr) -> Expr:
-        index = normalised(indices[axes], x.shape[axis])
+        index = bounded(indices[axes], x.shape[axis])
         return x[(*axes[:axis], index, *axes[axis + 1 :])]
 
     return compute(indices.shape, body)
@@ -120,7 +146,9 @@ def _gather_elements_compute(x: Tensor, indices: Tensor, *, axis: int) -> Tensor
 def _gather_elements_reference(x: Array, indices: Array, *, axis: int) -> Array:
     sections = [slice(0, size) for size in indices.shape]
     sections[axis] = slice(None)
-    result: Array = np.take_along_axis(x[tuple(sections)], indices.astype(np.int64), axis)
+    result: Array = np.take_along_axis(
+        x[tuple(sections)], _bounded_array(indices, x.shape[axis]), axis
+    )
     return result
 
 
@@ -157,6 +185,8 @@ def _gather_nd_type(x: TensorType, indices: TensorType, *, batch_dims: int) -> T
             f"gather_nd: expected {batch_dims} equal leading sizes and index tuples of at most "
             f"{x.rank - batch_dims}, got {x} and {indices}"
         )
+    for axis in range(batch_dims, batch_dims + depth):
+        _require_elements("gather_nd", x, axis, indices)
     return TensorType(x.dtype, (*indices.shape[:-1], *x.shape[batch_dims + depth :]))
 
 
@@ -167,7 +197,7 @@ def _gather_nd_compute(x: Tensor, indices: Tensor, *, batch_dims: int) -> Tensor
     def body(*axes: Expr) -> Expr:
         place, rest = axes[:tuple_rank], axes[tuple_rank:]
         read = (
-            normalised(indices[(*place, n)], x.shape[batch_dims + n])
+            bounded(indices[(*place, n)], x.shape[batch_dims + n])
             for n in range(indices.shape[-1])
         )
         return x[(*axes[:batch_dims], *read, *rest)]
@@ -181,7 +211,8 @@ def _gather_nd_reference(x: Array, indices: Array, *, batch_dims: int) -> Array:
     result = np.empty((*indices.shape[:-1], *x.shape[batch_dims + depth :]), x.dtype)
     for place in np.ndindex(*batch):
         inner, found = indices[place], x[place]
-        result[place] = found[tuple(np.moveaxis(inner, -1, 0))] if depth else found
+        chosen = (_bounded_array(inner[..., n], found.shape[n]) for n in range(depth))
+        result[place] = found[tuple(chosen)] if depth else found
     return result
 
 

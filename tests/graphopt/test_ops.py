@@ -178,11 +178,15 @@ def test_scatter_drops_updates_out_of_bounds() -> None:
     assert evaluate(expression, [x, np.array([5, 1]), updates]).tolist() == [0, 1]
 
 
-def test_gather_out_of_bounds_is_found() -> None:
-    expression = OP["gather"].expression(TensorType(float32, (3,)), TensorType(int64, (2,)), axis=0)
-    message = "load of x: expected an index of axis 0 below 3, got 3"
-    with pytest.raises(IndexError, match=message):
-        evaluate(expression, [np.zeros(3, np.float32), np.array([0, 3])])
+@pytest.mark.parametrize("name", ["gather", "gather_elements"])
+def test_gather_out_of_bounds_reads_the_nearest_element(name: str) -> None:
+    types = (TensorType(float32, (3,)), TensorType(int64, (4,)))
+    x = np.array([1, 2, 3], np.float32)
+    indices = np.array([3, -4, 2**62, -(2**62)])
+    expected = np.array([3, 1, 3, 1], np.float32)
+    meaning = OP[name].expression(*types, axis=0)
+    np.testing.assert_array_equal(evaluate(meaning, [x, indices]), expected)
+    np.testing.assert_array_equal(OP[name].reference(x, indices, axis=0), expected)
 
 
 def test_concat_of_many_operands_is_not_deep() -> None:
