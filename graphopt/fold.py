@@ -48,12 +48,8 @@ def fold_node(node: Node, limits: FoldLimits = DEFAULT_LIMITS) -> Value:
     operands = [value for value in node.inputs if isinstance(value, Constant)]
     if len(operands) != len(node.inputs) or not _is_foldable(node, operands, limits):
         return node
-    try:
-        with np.errstate(all="ignore"):
-            array = node.op.reference(*(value.array for value in operands), **node.keywords)
-    except IndexError:
-        # An index out of bounds is the model's mistake; it is met at run time, if ever.
-        return node
+    with np.errstate(all="ignore"):
+        array = node.op.reference(*(value.array for value in operands), **node.keywords)
     result = np.ascontiguousarray(array).reshape(node.type.shape)
     assert type_of(result) == node.type, f"{node.op.name}: reference gives {type_of(result)}"
     return Constant(result)

@@ -20,7 +20,6 @@ import numpy as np
 
 from graphopt.graph import Constant, Node, Param, Value
 from graphopt.matching import NO_BINDINGS, Bindings, literal_array
-from graphopt.ops.operands import INDEX_TYPES
 from graphopt.pattern import Application, FunctionCall, Literal, Name, Sequence, Term, Variable
 from graphopt.proposals import UNFIT, Known, Misfit, Proposal, Random, propose
 from graphopt.rule import Rule, replacement
@@ -113,14 +112,6 @@ def _any_integers(rng: np.random.Generator, dtype: DType, shape: Shape) -> Array
     return np.where(drawn == 0, np.ones_like(drawn), drawn)
 
 
-def _indices(rng: np.random.Generator, dtype: DType, shape: Shape) -> Array:
-    """The first or the last position of any axis that has one."""
-    return np.asarray(rng.integers(-1, 1, size=shape)).astype(dtype.numpy)
-
-
-_INDEXING = frozenset({"indexing", "scatter"})
-"""Families of operators that read positions from integer operands."""
-
 Elements = Callable[[np.random.Generator, DType, Shape], Array]
 _ELEMENTS: tuple[Elements, ...] = (_signed, _any_integers, _positive, _powers_of_two)
 
@@ -145,25 +136,22 @@ class _Draw:
         self.elements = self.random.choice(_ELEMENTS)
         self.bindings = NO_BINDINGS
 
-    def tensor(self, type: TensorType, reader: str = "") -> Constant:
-        """A tensor of random elements for an operator of the family `reader`."""
+    def tensor(self, type: TensorType) -> Constant:
         if type.size > MAX_ELEMENTS:
             raise Misfit
         rng = self.random.rng
         if type.dtype == boolean:
             return Constant(np.asarray(rng.integers(0, 2, size=type.shape), dtype=np.bool_))
-        if reader in _INDEXING and type.dtype in INDEX_TYPES:
-            return Constant(_indices(rng, type.dtype, type.shape))
         return Constant(self.elements(rng, type.dtype, type.shape))
 
-    def value(self, term: Term, wanted: TensorType | None, reader: str = "") -> Value:
+    def value(self, term: Term, wanted: TensorType | None) -> Value:
         """A value that fits a term, of the wanted type where the term leaves that open."""
         match term:
             case Variable():
                 bound = self.bindings.tensors.get(term.name)
                 if bound is None:
                     type = TensorType(self.dtype, self.random.shape()) if wanted is None else wanted
-                    bound = self.tensor(type, reader)
+                    bound = self.tensor(type)
                     self.bindings = self.bindings.with_tensor(term.name, bound)
                 return bound
             case Literal():
@@ -193,10 +181,7 @@ class _Draw:
             if proposal is None:
                 proposal = propose(known, self.random)
             type = proposal.types[position]
-            if operand.term is None:
-                value: Value = self.tensor(type, term.op.family)
-            else:
-                value = self.value(operand.term, type, term.op.family)
+            value = self.tensor(type) if operand.term is None else self.value(operand.term, type)
             operands[position] = _Operand(operand.term, value)
             types = (*known.types[:position], value.type, *known.types[position + 1 :])
             known = replace(known, types=types, params=self.params(term))

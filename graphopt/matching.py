@@ -71,12 +71,6 @@ class Bindings:
             return self.params[name]
         return self.captured[name]
 
-    @property
-    def values(self) -> tuple[Value, ...]:
-        """Every tensor that some name stands for, in the order of binding."""
-        together = (value for values in self.sequences.values() for value in values)
-        return (*self.tensors.values(), *together)
-
 
 NO_BINDINGS = Bindings()
 

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.terminal_theme import DEFAULT_TERMINAL_THEME
 
 import tasor
+from graphopt.onnx_import.errors import printable
 from tasor.compiled_model import CompiledModel, Saved
 from tasor.optimized_model import OptimizationReport, OptimizedModel
 from tasor.output_file import check_file_place, write_file
@@ -66,8 +67,8 @@ def saved_line(model: CompiledModel, saved: Saved) -> str:
     """What was written, on one line."""
     compilation = model.stages.compilation
     return (
-        f"{saved.folder}: {len(saved.files)} files of the library {model.module.name} for "
-        f"{model.module.target.name}, {model.module.threads} threads; "
+        f"{printable(saved.folder)}: {len(saved.files)} files of the library "
+        f"{model.module.name} for {model.module.target.name}, {model.module.threads} threads; "
         f"{len(compilation.kernels)} kernels, arena {model.arena_bytes} bytes, "
         f"weights {compilation.weight_bytes} bytes"
     )

@@ -58,8 +58,8 @@ from tasor.errors import (
 )
 from tasor.library_folder import read_library_folder
 from tasor.options import named_arrays, named_shapes
-from tasor.output_file import check_file_place
-from tasor.peer_report import document, failure_lines, group_means, summary, table, write_document
+from tasor.output_file import check_file_place, write_file
+from tasor.peer_report import document, failure_lines, group_means, summary, table
 from tasor.pipeline import tasor_version
 from tasor.reporter import STEPS, Reporter, Verbosity
 from tensorgen.build import BuildError
@@ -186,7 +186,7 @@ def _run(
     """Run a model once, write its outputs, and say how long a run takes."""
     given = named_arrays(inputs, "--input")
     with Reporter(Verbosity(verbose, not (quiet or json_output), dump)) as reporter:
-        if Path(model).is_dir():
+        if os.path.isdir(model):
             if shape or threads is not None or strict or target != "host":
                 raise UsageError(
                     "run DIR: expected no --shape, --target, --threads or --strict, got one; they "
@@ -219,7 +219,7 @@ def _show(
 ) -> None:
     """Show graph, tasks, arena and kernels of a model, or a library's; -v adds the whole graph."""
     with Reporter(Verbosity(max(0, verbose - 1), not (quiet or json_output), dump)) as reporter:
-        if Path(model).is_dir():
+        if os.path.isdir(model):
             library = read_library_folder(Path(model))
             views, content = folder_views(library), dict(library.description)
         else:
@@ -256,7 +256,7 @@ def _optimize(
     if json_output:
         _print_json(report_document(result.report))
     elif not quiet:
-        _print(f"{output}: {result.report}")
+        _print(f"{printable(output)}: {result.report}")
 
 
 @app.command("bench")
@@ -311,7 +311,8 @@ def _bench(
             _draw(summary(rows))
     if json_file is not None:
         settings = {"suites": list(options.suites), "seconds": seconds, "rounds": rounds}
-        write_document(json_file, document(rows, options.engines, settings))
+        content = document(rows, options.engines, settings)
+        write_file(json_file, f"{json.dumps(content, indent=1)}\n".encode())
     if not all_agree(rows):
         raise typer.Exit(EXIT_NO)
 
@@ -357,7 +358,7 @@ def _ran_lines(ran: Ran, seed: int, folder: Path | None) -> list[str]:
         span = f", from {array.min()} to {array.max()}" if array.size else ""
         lines.append(f"output {printable(port.name)}: {port.type}{span}")
     if folder is not None:
-        lines.append(f"{folder}: {', '.join(ran.files)}")
+        lines.append(f"{printable(folder)}: {', '.join(ran.files)}")
     lines.append(f"{ran.timed.milliseconds:.4g} ms, median of {ran.timed.calls} runs")
     return lines
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from graphopt.onnx_import.errors import ModelError
+from graphopt.onnx_export.errors import ExportError
+from graphopt.onnx_import.errors import ModelError, printable
 from tasor.peer_cases import CaseError
 from tasor.peer_engines import MissingPackage
 from tensorgen.build import BuildError, ToolMissing
@@ -47,11 +48,13 @@ _EXIT_CODES: Mapping[type[BaseException], int] = MappingProxyType(
         TargetError: EXIT_USAGE,
         InputFileError: EXIT_BAD_INPUT,
         ModelError: EXIT_BAD_INPUT,
+        ExportError: EXIT_BAD_INPUT,
         ShapeError: EXIT_BAD_INPUT,
         CaseError: EXIT_BAD_INPUT,
         InputError: EXIT_BAD_INPUT,
         RunError: EXIT_BAD_INPUT,
         MemoryError: EXIT_BAD_INPUT,
+        OSError: EXIT_BAD_INPUT,
         ToolMissing: EXIT_TOOL_MISSING,
         BuildError: EXIT_TOOL_MISSING,
         MissingPackage: EXIT_TOOL_MISSING,
@@ -78,5 +81,7 @@ def one_line(error: BaseException) -> str:
                 "memory: expected enough for this model and these shapes, got too little; free "
                 "some or choose smaller shapes"
             )
+        case OSError():
+            return f"system: expected files that can be read and written, got {printable(error)}"
     words = " ".join(str(error).split())
     return "".join(letter if letter.isprintable() else "?" for letter in words)

@@ -9,14 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from graphopt.graph import Constant, Graph
+from graphopt.graph import Graph
+from graphopt.onnx_export import save_model
 from graphopt.optimize import Optimized
-from tasor.errors import OutputError
 from tasor.graph_text import operator_counts
-from tasor.output_file import check_file_place, write_file
-
-LARGEST_CONSTANTS = 2**31 - 2**24
-"""Bytes: protobuf holds 2 GiB, and the nodes need some of it."""
+from tasor.output_file import check_file_place, created_folders
+from tasor.pipeline import tasor_version
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,18 +78,10 @@ class OptimizedModel:
     def save(self, path: str | Path) -> None:
         """Writes the graph as an ONNX file that any ONNX runtime can run.
 
-        OutputError if the file cannot be written, or if it would exceed the 2 GiB that protobuf
-        can hold.
+        Constants that are too many for one file go into a second one beside it. OutputError if the
+        place cannot be written, ExportError if the names in the model are none that ONNX allows.
         """
         place = Path(path)
         check_file_place(place)
-        from graphopt.onnx_export import export_model
-
-        size = sum(value.type.bytes for value in self.graph.values if isinstance(value, Constant))
-        if size > LARGEST_CONSTANTS:
-            raise OutputError(
-                f"output {str(place)!r}: expected at most {LARGEST_CONSTANTS} bytes of constants, "
-                f"which is what an ONNX file can hold, got {size}; compile the model instead"
-            )
-        content = export_model(self.graph).SerializeToString(deterministic=True)
-        write_file(place, content)
+        with created_folders(place.parent):
+            save_model(self.graph, place, producer_version=tasor_version())

@@ -83,6 +83,7 @@ def load_array(path: Path) -> Array:
             "again with numpy.save"
         ) from error
     if not isinstance(array, np.ndarray):
+        array.close()
         raise InputFileError(
             f"{place}: expected one array, got an archive of several; write each with numpy.save"
         )

@@ -12,12 +12,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from graphopt.onnx_import.errors import printable
 from tasor.errors import OutputError
 
 
-def reason_of(error: OSError) -> str:
+def reason_of(error: OSError | ValueError) -> str:
     """Why the system refused, in its words."""
-    return error.strerror if error.strerror else type(error).__name__
+    text = error.strerror if isinstance(error, OSError) else str(error)
+    return printable(text) if text else type(error).__name__
 
 
 def partial_path(path: Path) -> Path:
@@ -48,10 +50,12 @@ def created_folders(folder: Path) -> Iterator[None]:
 def check_file_place(path: Path) -> None:
     """Refuses, before any work is done, a path that no file can be written to; OutputError."""
     if not path.name:
-        raise OutputError(f"output {str(path)!r}: expected the name of a file, got none; add one")
-    if path.is_dir():
         raise OutputError(
-            f"output {str(path)!r}: expected a file, got a folder; name a file inside it"
+            f"output {printable(path)!r}: expected the name of a file, got none; add one"
+        )
+    if os.path.isdir(path):
+        raise OutputError(
+            f"output {printable(path)!r}: expected a file, got a folder; name a file inside it"
         )
     check_writable(path.parent, str(path))
 
@@ -59,23 +63,17 @@ def check_file_place(path: Path) -> None:
 def check_writable(folder: Path, output: str) -> None:
     """OutputError if nothing can be created in the folder, or in the first one above it."""
     current = folder
-    try:
-        while not current.exists() and current != current.parent:
-            current = current.parent
-        if not current.is_dir():
-            raise OutputError(
-                f"output {output!r}: expected a folder to put it in, got the file "
-                f"{str(current)!r}; choose another place"
-            )
-    except OSError as error:
+    while not os.path.lexists(current) and current != current.parent:
+        current = current.parent
+    if not os.path.isdir(current):
         raise OutputError(
-            f"output {output!r}: expected a place that can be looked at, got {reason_of(error)}; "
-            "choose another place"
-        ) from error
+            f"output {printable(output)!r}: expected a folder to put it in, got the file "
+            f"{printable(current)!r}; choose another place"
+        )
     if not os.access(current, os.W_OK | os.X_OK):
         raise OutputError(
-            f"output {output!r}: expected a folder that can be written, got {str(current)!r}, "
-            "which cannot; choose another place or change its permissions"
+            f"output {printable(output)!r}: expected a folder that can be written, got "
+            f"{printable(current)!r}, which cannot; choose another place or change its permissions"
         )
 
 
@@ -104,8 +102,8 @@ def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
                 for partial in written:
                     partial.unlink(missing_ok=True)
                 raise
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise OutputError(
-            f"output {str(folder)!r}: expected a folder that can be written, got "
+            f"output {printable(folder)!r}: expected names that can be written, got "
             f"{reason_of(error)}; choose another place"
         ) from error

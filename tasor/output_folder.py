@@ -34,7 +34,7 @@ def check_output_folder(folder: Path) -> None:
         ) from error
     check_writable(place.parent, str(folder))
     try:
-        if place.exists():
+        if os.path.lexists(place):
             _check_replaceable(place, folder)
     except OSError as error:
         raise _unwritable(folder, error) from error
@@ -91,7 +91,7 @@ def write_output_folder(folder: Path, files: Mapping[str, bytes]) -> None:
                 shutil.rmtree(partial, ignore_errors=True)
                 if place.exists():
                     shutil.rmtree(old, ignore_errors=True)
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise _unwritable(folder, error) from error
 
 
@@ -108,8 +108,8 @@ def _put_into_place(partial: Path, place: Path, old: Path) -> None:
         raise
 
 
-def _unwritable(folder: Path, error: OSError) -> OutputError:
-    if error.errno is not None and isinstance(error, PermissionError | FileExistsError):
+def _unwritable(folder: Path, error: OSError | ValueError) -> OutputError:
+    if isinstance(error, PermissionError | FileExistsError):
         remedy = "choose another place or change its permissions"
     else:
         remedy = "choose another place or make room"

@@ -42,12 +42,17 @@ class Affine:
 
     @property
     def bounds(self) -> tuple[int, int]:
-        """Lowest and highest value over the ranges of the atoms."""
+        """Lowest and highest value over the ranges of the atoms; -2**62 and 2**62 where nothing is
+        known, which includes values that large."""
         low = high = self.constant
         for atom, factor in self.terms:
-            first, last = bounds(atom)
-            low += factor * (first if factor > 0 else last)
-            high += factor * (last if factor > 0 else first)
+            first, last = bounds(atom) if factor > 0 else bounds(atom)[::-1]
+            known = abs(first) < UNBOUNDED and low > -UNBOUNDED
+            low = low + factor * first if known else -UNBOUNDED
+            known = abs(last) < UNBOUNDED and high < UNBOUNDED
+            high = high + factor * last if known else UNBOUNDED
+        if self.terms:
+            return max(low, -UNBOUNDED), min(high, UNBOUNDED)
         return low, high
 
     def coefficient(self, atom: Expr) -> int:
@@ -319,7 +324,7 @@ def simplify(expr: Expr) -> Expr:
         if known is None:
             known = _rewrite(map_children(term, visit))
             memo[term.digest] = known
-        return known
+        return term if known == term else known
 
     return visit(expr)
 

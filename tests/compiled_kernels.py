@@ -123,7 +123,7 @@ def kernels_source(module: Module) -> dict[str, str | bytes]:
         for number, kernel in enumerate(module.kernels)
     )
     return {
-        "cases_kernels.c": files["cases_kernels.c"] + calls.encode(),
+        "cases_kernels.c": files["cases_kernels.c"] + calls.encode() + b"\n",
         "cases_internal.h": files["cases_internal.h"],
         "cases.h": files["cases.h"],
     }

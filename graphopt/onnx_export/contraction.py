@@ -44,27 +44,25 @@ def _conv(node: Node, x: Term, w: Term) -> Term:
     windows = windows_of(node, w.type.shape[2:])
     if x.type.dtype.is_float:
         return computed_in(BFLOAT16, convolution)(node, x, w)
-    return computed_in(NARROW, _integer_convolution(windows))(node, x, w)
+    groups = integer(node, "groups")
+    return computed_in(NARROW, lambda node, x, w: as_products(x, w, windows, groups))(node, x, w)
 
 
-def _integer_convolution(windows: Windows) -> Exporter:
-    """Per group, the matrix (oc, c * kernel) times the matrix (c * kernel, outputs)."""
+def as_products(x: Term, w: Term, windows: Windows, groups: int) -> Term:
+    """A convolution in any element type that matrices are multiplied in, integers included.
 
-    def export(node: Node, x: Term, w: Term) -> Term:
-        groups = integer(node, "groups")
-        batch, channels = x.type.shape[:2]
-        depth = channels // groups * prod(windows.kernel)
-        outputs, elements = axes_of_unfolded(windows)
-        columns = transpose(
-            unfolded(x, windows, scalar(0, x.type.dtype)), (0, 1, *elements, *outputs)
-        )
-        matrices = reshape(columns, (batch, groups, depth, prod(windows.outputs)))
-        weights = reshape(w, (groups, w.type.shape[0] // groups, depth))
-        shape = (batch, groups, weights.type.shape[1], prod(windows.outputs))
-        product = call("MatMul", weights, matrices, type=TensorType(x.type.dtype, shape))
-        return reshape(product, node.type.shape)
-
-    return export
+    Per group, the matrix (oc, c * kernel) times the matrix (c * kernel, outputs).
+    """
+    batch, positions = x.type.shape[0], prod(windows.outputs)
+    channels, depth = w.type.shape[0], prod(w.type.shape[1:])
+    outputs, elements = axes_of_unfolded(windows)
+    unfolded_x = unfolded(x, windows, scalar(0, x.type.dtype))
+    columns = transpose(unfolded_x, (0, 1, *elements, *outputs))
+    matrices = reshape(columns, (batch, groups, depth, positions))
+    weights = reshape(w, (groups, channels // groups, depth))
+    shape = (batch, groups, channels // groups, positions)
+    product = call("MatMul", weights, matrices, type=TensorType(x.type.dtype, shape))
+    return reshape(product, (batch, channels, *windows.outputs))
 
 
 TABLE: Mapping[str, Exporter] = {

@@ -114,9 +114,12 @@ def _relu(root: Node, bindings: Bindings) -> Fused | None:
 
 
 def _clip(root: Node, bindings: Bindings) -> Fused | None:
+    """In which order the bounds are applied makes no difference if they are in order."""
     x = bindings.tensors["x"]
     low, high = _scalar(bindings, "low"), _scalar(bindings, "high")
     if low is None or high is None or x.type != root.type:
+        return None
+    if not low.array <= high.array:
         return None
     return Fused("clip", (x, low, high), lambda *operands: call("Clip", *operands, type=root.type))
 
@@ -209,7 +212,10 @@ def _mean(root: Node, bindings: Bindings) -> Fused | None:
 _SHIFTED = "sub(x, reduce_max(x, axes=a, keepdims=True))"
 
 _GROUPS: Mapping[str, tuple[_Group, ...]] = {
-    "max": (_Group(read_pattern("max(x, 0)"), _relu),),
+    "max": (
+        _Group(read_pattern("max(min(x, high), low)"), _clip),
+        _Group(read_pattern("max(x, 0)"), _relu),
+    ),
     "min": (_Group(read_pattern("min(max(x, low), high)"), _clip),),
     "add": (
         _Group(read_pattern("add(y := conv(x, w, **q), b)"), _biased_convolution),

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
-
-from graphopt.graph import Constant, Node
+from graphopt.graph import Node
 from graphopt.onnx_export.parameters import integer, text
 from graphopt.onnx_export.term import (
     Exporter,
@@ -19,13 +17,15 @@ from graphopt.onnx_export.term import (
     cast,
     expand,
     reshape,
+    take,
 )
 from graphopt.onnx_export.widening import BFLOAT16, Widening, computed_in
 from graphopt.onnx_import.terms import integers as vector
 from graphopt.onnx_import.terms import scalar
-from tensorgen.types import TensorType, float32, int32, int64, uint16, uint32
+from tensorgen.types import TensorType, float16, float32, float64, int32, int64, uint16, uint32
 
-_RANKED: Widening = {**BFLOAT16, uint16: int32, uint32: int64}
+_RANKED: Widening = {**BFLOAT16, uint16: int32, uint32: float64}
+_ACCUMULATED: Widening = {**BFLOAT16, float16: float32}
 
 
 # Reading
@@ -52,18 +52,19 @@ def _gather_nd(node: Node, x: Term, indices: Term) -> Term:
 def _one_hot(node: Node, indices: Term, values: Term) -> Term:
     """Of the element types of `values`, runtimes have few; the others are looked up."""
     depth, axis = integer(node, "depth"), integer(node, "axis")
-    if depth == 0:
-        return Constant(np.empty(node.type.shape, node.type.dtype.numpy))
+    scalar_index = indices.type.rank == 0
+    shape = (1, depth) if scalar_index else node.type.shape
     native = values.type.dtype in (float32, int64)
     hot = call(
         "OneHot",
-        cast(indices, int64),
+        cast(reshape(indices, (1,)) if scalar_index else indices, int64),
         scalar(depth, int64),
         values if native else vector((0, 1)),
-        type=TensorType(values.type.dtype if native else int64, node.type.shape),
-        axis=axis,
+        type=TensorType(values.type.dtype if native else int64, shape),
+        axis=1 if scalar_index else axis,
     )
-    return hot if native else call("Gather", values, hot, type=node.type, axis=0)
+    chosen = hot if native else take(values, hot, 0)
+    return reshape(chosen, node.type.shape) if scalar_index else chosen
 
 
 # Ranking
@@ -88,27 +89,22 @@ def _top_k(output: int) -> Exporter:
 # Writing
 
 
-def _scatter_elements(node: Node, x: Term, indices: Term, updates: Term) -> Term:
-    return call(
-        "ScatterElements",
-        x,
-        indices,
-        updates,
-        type=x.type,
-        axis=integer(node, "axis"),
-        reduction=text(node, "reduction"),
-    )
+def _scatter(op_type: str) -> Exporter:
+    """Without a reduction elements only move; with one, 16-bit floats are accumulated wider."""
 
+    def export(node: Node, x: Term, indices: Term, updates: Term) -> Term:
+        reduction = text(node, "reduction")
+        axis = {"axis": integer(node, "axis")} if op_type == "ScatterElements" else {}
+        operands = (x, indices if axis else cast(indices, int64), updates)
+        return call(op_type, *operands, type=x.type, reduction=reduction, **axis)
 
-def _scatter_nd(node: Node, x: Term, indices: Term, updates: Term) -> Term:
-    return call(
-        "ScatterND",
-        x,
-        cast(indices, int64),
-        updates,
-        type=x.type,
-        reduction=text(node, "reduction"),
-    )
+    accumulating = computed_in(_ACCUMULATED, export)
+
+    def chosen(node: Node, *operands: Term) -> Term:
+        moving = text(node, "reduction") == "none"
+        return (export if moving else accumulating)(node, *operands)
+
+    return chosen
 
 
 TABLE: Mapping[str, Exporter] = {
@@ -118,6 +114,6 @@ TABLE: Mapping[str, Exporter] = {
     "one_hot": _one_hot,
     "top_k_values": _top_k(0),
     "top_k_indices": _top_k(1),
-    "scatter_elements": computed_in(BFLOAT16, _scatter_elements),
-    "scatter_nd": computed_in(BFLOAT16, _scatter_nd),
+    "scatter_elements": _scatter("ScatterElements"),
+    "scatter_nd": _scatter("ScatterND"),
 }

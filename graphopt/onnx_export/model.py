@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+import numpy as np
 import onnx
 from onnx import helper
 
-from graphopt.graph import Constant, Graph, Value
+from graphopt.graph import Constant, Graph, Node, Value, rebuild
 from graphopt.onnx_export.errors import ExportError
 from graphopt.onnx_export.fusion import fusions
 from graphopt.onnx_export.table import EXPORTERS
@@ -63,6 +64,7 @@ class Draft:
 def draft(graph: Graph) -> Draft:
     """The parts of a graph's model. ExportError if its names are none for ONNX."""
     _check_names(graph)
+    graph = rebuild(graph, _empty_as_constant)
     writer = Writer((*graph.input_names, *graph.output_names))
     names = _written(graph, writer)
     for value, name in zip(graph.outputs, graph.output_names, strict=True):
@@ -84,6 +86,11 @@ def draft(graph: Graph) -> Draft:
         _declarations((name, value) for name, value in inner.items() if name not in settled),
         writer.constants,
     )
+
+
+def _empty_as_constant(node: Node) -> Value:
+    """What has no elements needs no operator; runtimes stumble over some of these."""
+    return node if node.type.size else Constant(np.empty(node.type.shape, node.type.dtype.numpy))
 
 
 def _written(graph: Graph, writer: Writer) -> dict[Value, str]:

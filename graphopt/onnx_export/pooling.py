@@ -1,8 +1,8 @@
 """Pooling as ONNX.
 
 `MaxPool` takes floats and 8-bit integers; the other integers of up to 32 bits are exact in float64.
-A sum is a convolution with ones where runtimes have that (floats of up to 32 bits). Whatever is
-left reduces windows laid out as axes.
+A sum is a convolution with ones, which is exact; where runtimes have none for the element type, it
+is written as matrix products. What `MaxPool` does not take reduces windows laid out as axes.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphopt.graph import Constant, Node
+from graphopt.onnx_export.contraction import as_products
 from graphopt.onnx_export.parameters import integers
 from graphopt.onnx_export.term import (
     Exporter,
@@ -28,7 +29,7 @@ from graphopt.onnx_export.term import (
     take,
     transpose,
 )
-from graphopt.onnx_export.widening import BFLOAT16, MODULAR, Widening, computed_in
+from graphopt.onnx_export.widening import BFLOAT16, NARROW, Widening, computed_in
 from graphopt.onnx_export.windows import (
     axes_of_unfolded,
     inside,
@@ -41,7 +42,6 @@ from graphopt.ops.windows import Windows
 from tensorgen.expr import Fold, neutral_element
 from tensorgen.types import (
     TensorType,
-    bfloat16,
     boolean,
     float16,
     float32,
@@ -163,20 +163,12 @@ def _for_each_element(
 
 
 def _sum_pool(node: Node, x: Term) -> Term:
-    summed = _convolved_with_ones if _convolvable(x) else _reduced_windows
-    widening = BFLOAT16 if _convolvable(x) else MODULAR
-    return computed_in(widening, summed)(node, x)
-
-
-def _convolvable(x: Term) -> bool:
-    return x.type.dtype in (float32, float16, bfloat16) and x.type.shape[1] > 0
-
-
-def _convolved_with_ones(node: Node, x: Term) -> Term:
-    """Each channel convolved on its own."""
+    """Each channel convolved with ones on its own."""
     windows = windows_of(node, integers(node, "kernel"))
     channels = x.type.shape[1]
     ones = Constant(np.ones((channels, 1, *windows.kernel), x.type.dtype.numpy))
+    if x.type.dtype not in (float32, float16):
+        return as_products(x, ones, windows, channels)
     return call(
         "Conv",
         x,
@@ -190,15 +182,8 @@ def _convolved_with_ones(node: Node, x: Term) -> Term:
     )
 
 
-def _reduced_windows(node: Node, x: Term) -> Term:
-    windows = windows_of(node, integers(node, "kernel"))
-    _, elements = axes_of_unfolded(windows)
-    zero = scalar(0, x.type.dtype)
-    return reduced("ReduceSum", unfolded(x, windows, zero), elements, keepdims=False)
-
-
 TABLE: Mapping[str, Exporter] = {
     "max_pool": computed_in(_POOLED, _max_pool),
     "max_pool_index": computed_in(_POOLED, _max_pool_index),
-    "sum_pool": _sum_pool,
+    "sum_pool": computed_in(NARROW, _sum_pool),
 }

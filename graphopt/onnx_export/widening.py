@@ -15,6 +15,7 @@ from tensorgen.types import (
     DType,
     bfloat16,
     float32,
+    float64,
     int8,
     int16,
     int32,
@@ -35,10 +36,10 @@ SHORT: Widening = {**BFLOAT16, int16: int32, uint16: int32}
 
 NARROW: Widening = {**SHORT, int8: int32, uint8: int32}
 
-ORDERED: Widening = {**NARROW, uint32: int64}
-"""For operators of 32 and 64 signed bits that compare values; nothing is wider than uint64."""
+ORDERED: Widening = {**NARROW, uint32: float64}
+"""For operators that compare values; float64 holds 32 bits exactly, and nothing holds uint64."""
 
-MODULAR: Widening = {**ORDERED, uint64: int64}
+MODULAR: Widening = {**NARROW, uint32: int64, uint64: int64}
 """For operators of which only the residue modulo 2**64 matters."""
 
 

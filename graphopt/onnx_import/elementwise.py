@@ -150,9 +150,10 @@ def _cast_like(node: OnnxNode) -> tuple[Value, ...]:
 
 
 def _bit_cast(node: OnnxNode) -> tuple[Value, ...]:
+    """A bool is a byte of 0 or 1, so conversion keeps its bits."""
     x, target = node.input(0), target_type(node)
-    if x.type.dtype != target and boolean in (target, x.type.dtype):
-        raise node.unsupported("types other than bool", target.name)
+    if boolean in (target, x.type.dtype) and target.bits == x.type.dtype.bits:
+        return (cast(x, target),)
     return (bitcast(x, target),)
 
 

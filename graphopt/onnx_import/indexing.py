@@ -24,16 +24,27 @@ def _indices(node: OnnxNode, position: int) -> Value:
     return value if value.type.dtype == int32 else cast(value, int64)
 
 
+def _indices_within(node: OnnxNode, size: int) -> Value:
+    """The second operand as indices into an axis; constants out of bounds are a mistake."""
+    value = _indices(node, 1)
+    if isinstance(value, Constant):
+        outside = value.array[(value.array < -size) | (value.array >= size)]
+        if outside.size:
+            raise node.error(f"indices within -{size} … {size - 1}", outside.reshape(-1)[0])
+    return value
+
+
 def _gather(node: OnnxNode) -> tuple[Value, ...]:
     x = node.input(0)
     axis = node.axis(node.integer("axis", 0), x.type.rank)
-    return (OP["gather"](x, _indices(node, 1), axis=axis),)
+    return (OP["gather"](x, _indices_within(node, x.type.shape[axis]), axis=axis),)
 
 
 def _gather_elements(node: OnnxNode) -> tuple[Value, ...]:
     x = node.input(0)
     axis = node.axis(node.integer("axis", 0), x.type.rank)
-    return (OP["gather_elements"](x, _indices(node, 1), axis=axis),)
+    indices = _indices_within(node, x.type.shape[axis])
+    return (OP["gather_elements"](x, indices, axis=axis),)
 
 
 def _gather_nd(node: OnnxNode) -> tuple[Value, ...]:

@@ -43,7 +43,9 @@ class Coordinates:
     @property
     def is_identity(self) -> bool:
         """Whether every result is the element at its own position."""
-        return self.size == self.out and np.array_equal(self.positions, np.arange(self.size))
+        if self.size != self.out:
+            return False
+        return self.size == 0 or np.array_equal(self.positions, np.arange(self.size))
 
     @property
     def positions(self) -> Any:
@@ -150,5 +152,6 @@ def weighted_taps(
         total = weights.sum(axis=1, keepdims=True)
         weights = weights / np.where(total == 0, 1.0, total)
     used = np.any(weights != 0, axis=0)
+    used[0] |= not np.any(used)
     clamped = np.clip(elements, 0, coordinates.size - 1).astype(np.int64)
     return Taps(clamped[:, used], weights[:, used])

@@ -167,11 +167,9 @@ def _max_unpool(node: OnnxNode) -> tuple[Value, ...]:
     sizes = spatial_shape(node, x)
     if x.type.shape != indices.type.shape:
         raise node.error(f"indices of shape {list(x.type.shape)}", indices.type)
-    kernel, strides = (
-        per_axis(node, "kernel_shape", len(sizes)),
-        per_axis(node, "strides", len(sizes)),
-    )
-    before, after = explicit_pads(node, len(sizes))
+    rank = len(sizes)
+    kernel, strides = per_axis(node, "kernel_shape", rank), per_axis(node, "strides", rank)
+    before, after = explicit_pads(node, rank)
     implied = (
         *x.type.shape[:2],
         *(

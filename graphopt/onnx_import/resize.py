@@ -28,6 +28,7 @@ from graphopt.onnx_import.interpolation import (
 from graphopt.onnx_import.node import Importer, OnnxNode
 from graphopt.onnx_import.terms import (
     apply,
+    broadcast_to,
     cast,
     integers,
     reshape,
@@ -36,7 +37,6 @@ from graphopt.onnx_import.terms import (
 )
 from graphopt.ops import OP
 from tensorgen.types import (
-    MAX_ELEMENTS,
     Array,
     DType,
     Shape,
@@ -44,6 +44,9 @@ from tensorgen.types import (
     float32,
     float64,
 )
+
+LARGEST_AXIS = 2**24
+"""Results larger along an axis are refused: positions and weights are tabulated."""
 
 MAX_SUMMED_TAPS = 4
 """More taps are a matrix product, or a reduction where the matrix would be too sparse."""
@@ -75,13 +78,11 @@ def interpolated(x: Value, taps: Taps, axis: int) -> Value:
         result: Value | None = None
         for tap in range(depth):
             weight = taps.weights[:, tap]
-            if not np.any(weight):
-                continue
             part = taken(x, taps.positions[:, tap], axis)
             if not np.all(weight == 1):
                 part = apply("mul", part, _along(weight, axis, rank, dtype))
             result = part if result is None else apply("add", result, part)
-        assert result is not None, "weights sum to one"
+        assert result is not None, "there is at least one tap"
         return result
     if size <= MATRIX_DENSITY * depth:
         return _matrix_product(x, taps.matrix(size), axis)
@@ -113,8 +114,8 @@ def _resize(node: OnnxNode) -> tuple[Value, ...]:
     x = node.input(0)
     axes = _axes(node, x)
     mode = node.text("mode", "nearest")
-    if any(item.coordinates.size == 0 for item in axes):
-        raise node.error("axes with elements", x.type)
+    if any(item.coordinates.out == 0 for item in axes):
+        return (broadcast_to(scalar(0, x.type.dtype), _resized_shape(x, axes)),)
     match mode:
         case "nearest":
             result = _nearest(node, x, axes)
@@ -123,6 +124,11 @@ def _resize(node: OnnxNode) -> tuple[Value, ...]:
         case _:
             raise node.error("mode nearest, linear or cubic", quoted(mode))
     return (_with_outside(node, result, axes),)
+
+
+def _resized_shape(x: Value, axes: Sequence[_Axis]) -> Shape:
+    outputs = {item.axis: item.coordinates.out for item in axes}
+    return tuple(outputs.get(axis, size) for axis, size in enumerate(x.type.shape))
 
 
 def _axes(node: OnnxNode, x: Value) -> list[_Axis]:
@@ -158,8 +164,8 @@ def _scales(node: OnnxNode, sizes: Shape) -> tuple[tuple[float, ...], Shape]:
     """The scale and the size of the result of every axis, from the operand that gives either."""
     if node.version >= 11 and _given(node, 3):
         wanted = node.integers_of(3, "the sizes")
-        if len(wanted) != len(sizes) or any(not 0 <= size < MAX_ELEMENTS for size in wanted):
-            raise node.error(f"{len(sizes)} sizes", list(wanted))
+        if len(wanted) != len(sizes) or any(not 0 <= size <= LARGEST_AXIS for size in wanted):
+            raise node.error(f"{len(sizes)} sizes of at most {LARGEST_AXIS}", list(wanted))
         if 0 in sizes:
             raise node.error("axes with elements", list(sizes))
         return _from_sizes(node, sizes, wanted)
@@ -172,8 +178,8 @@ def _scales(node: OnnxNode, sizes: Shape) -> tuple[tuple[float, ...], Shape]:
         raise node.error(f"{len(sizes)} scales above 0", scales.tolist())
     # ONNX computes the size of the result in the precision of the scales.
     outputs = np.floor(np.array(sizes, np.float32) * scales)
-    if np.any(outputs >= MAX_ELEMENTS):
-        raise node.error("sizes of at most 2**40", outputs.tolist())
+    if np.any(outputs > LARGEST_AXIS):
+        raise node.error(f"sizes of at most {LARGEST_AXIS}", outputs.tolist())
     return tuple(float(scale) for scale in scales), tuple(int(size) for size in outputs)
 
 

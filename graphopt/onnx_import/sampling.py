@@ -104,7 +104,8 @@ class Sampler:
     def pulled_in(self, position: Value, size: int) -> Value:
         """The position moved inside, if what lies beyond the borders is not zero."""
         match self.padding:
-            case "border":
+            case "border" if self.mode != "cubic":
+                # A cubic keeps its distance to the border; only what it reads is moved inside.
                 return limited(position, 0, size - 1)
             case "reflection":
                 return _reflected(position, *self.borders(size))

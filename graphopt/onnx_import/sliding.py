@@ -14,6 +14,7 @@ from graphopt.onnx_import.node import OnnxNode
 from tensorgen.types import Shape
 
 LARGEST_PARAMETER = 2**31
+"""Strides, dilations and pads stay below this, so that positions stay far from overflow."""
 
 
 @dataclass(frozen=True, slots=True)

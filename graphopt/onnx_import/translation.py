@@ -217,6 +217,8 @@ class _Translation:
             return tuple(self._fold(value) for value in importer(node))
         except ShapeError as error:
             raise ModelError(f"{node.place}: {error}") from None
+        except MemoryError:
+            raise node.error("sizes that fit into memory", "larger ones") from None
 
     def _function(self, body: Body, node: OnnxNode, scope: _Scope) -> tuple[Value | None, ...]:
         """Import a function's body in the node's place."""

@@ -120,7 +120,7 @@ def agree(one_node: Callable[..., OneNode]) -> Callable[..., Graph]:
         case = one_node(*args, **keywords)
         expected = case.runtime()
         graph = case.imported()
-        actual = evaluate_graph(graph, case.arrays)
+        actual: Any = evaluate_graph(graph, case.arrays)
         for want, got in zip(expected, actual, strict=True):
             assert want.dtype == got.dtype
             np.testing.assert_allclose(got, want, rtol=rtol, atol=atol)

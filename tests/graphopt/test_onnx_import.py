@@ -198,7 +198,9 @@ def test_folding_neither_bloats_nor_runs_away() -> None:
 def test_index_outside_a_constant_is_a_model_error() -> None:
     node = helper.make_node("Gather", ["table", "rows"], ["y"], name="look")
     constants = {"table": np.zeros((2, 2), np.float32), "rows": i64([5])}
-    with pytest.raises(ModelError, match=r"node 'look' \(Gather\): gather: .* within its domain"):
+    with pytest.raises(
+        ModelError, match=r"node 'look' \(Gather\): expected indices within -2 … 1, got 5"
+    ):
         import_model(model_of([node], {}, {"y": FLOAT}, constants=constants))
 
 

@@ -130,7 +130,7 @@ def test_weights_sum_to_one_at_positions_inside(
     ("constants", "attributes", "message"),
     [
         (sized(1, 1, 2, 2), {"mode": "quadratic"}, "mode nearest, linear or cubic"),
-        (sized(1, 1, 2), {}, "4 sizes, got"),
+        (sized(1, 1, 2), {}, "4 sizes of at most 16777216, got"),
         (sized(1, 1, 2, 2), {"coordinate_transformation_mode": "none"}, "half_pixel"),
         (sized(1, 1, 2, 2), {"nearest_mode": "none"}, "nearest_mode round_prefer_floor"),
         (sized(1, 1, 2, 2), {"keep_aspect_ratio_policy": "none"}, "keep_aspect_ratio_policy"),
@@ -159,3 +159,10 @@ def test_refused_scales(one_node: Callable[..., Any]) -> None:
     )
     with pytest.raises(NeedsConstant, match="the sizes known at compile time"):
         case.imported()
+
+
+def test_results_without_elements(one_node: Callable[..., Any]) -> None:
+    scales = {"scales": np.array([1, 0.3], np.float32)}
+    for mode in ("nearest", "linear"):
+        case = one_node("Resize", {"x": image(3, 3)}, ["x", "", "scales"], scales, mode=mode)
+        assert case.evaluated()[0].shape == (3, 0)

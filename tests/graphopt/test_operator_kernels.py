@@ -201,6 +201,5 @@ def test_every_conversion(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("flags", [("-O3",), ("-O0",)], ids=str)
-def test_every_sample_in_every_type(tmp_path: Path, flags: tuple[str, ...]) -> None:
-    check(tuple(applications(every_sample=True)), tmp_path, flags)
+def test_every_sample_in_every_type(tmp_path: Path) -> None:
+    check(tuple(applications(every_sample=True)), tmp_path, ("-O3",))

@@ -1,0 +1,96 @@
+"""One test case, compiled and run: passed, unsupported, or failed.
+
+What it does: runs the case through `tasor.backend` and compares every output in number, element
+type, shape and value with what the case expects, by the `onnx` package's own comparison. What it
+does not: guard against code that crashes or never ends; `sweep` does.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator
+
+import onnx
+
+from benchmarks.conformance.cases import Case
+from benchmarks.conformance.outcome import Failed, Outcome, Passed, Unsupported, one_line
+from graphopt.onnx_import.errors import ModelError, NeedsConstant, UnpinnedDimension
+from tasor.backend import TasorBackend
+
+_KINDS = {
+    "sequence_type": "sequences",
+    "optional_type": "optional values",
+    "map_type": "maps",
+    "sparse_tensor_type": "sparse tensors",
+}
+_ELEMENTS = {
+    "STRING": "text",
+    "COMPLEX64": "complex numbers",
+    "COMPLEX128": "complex numbers",
+}
+_KNOWN_ELEMENTS = frozenset(
+    "FLOAT DOUBLE FLOAT16 BFLOAT16 INT64 INT32 INT16 INT8 UINT64 UINT32 UINT16 UINT8 BOOL "
+    "UNDEFINED".split()
+)
+_NARROW = "floats of at most 8 bits, integers of at most 4"
+
+
+def check(case: Case, target: str, threads: int = 1) -> Outcome:
+    """What comes of a case on a target that this machine can run."""
+    from onnx.backend.test.runner import Runner
+
+    model, data = case.loaded()
+    fixed: tuple[str, ...] = ()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            compiled = TasorBackend.prepare(model, threads=threads, target=target)
+            for inputs, expected in data:
+                outputs = compiled.run(list(inputs))
+                fixed = compiled.fixed_inputs
+                Runner.assert_similar_outputs(expected, outputs, case.relative, case.absolute)
+        except ModelError as error:
+            return Unsupported(_reason(model, error), one_line(error))
+        except AssertionError as error:
+            return Failed(one_line(error))
+        except Exception as error:  # whatever it is, it is this case's failure
+            foreign = _foreign_values(model)
+            message = one_line(f"{type(error).__name__}: {error}")
+            return Unsupported(foreign, message) if foreign else Failed(message)
+    return Passed(fixed)
+
+
+def _reason(model: onnx.ModelProto, error: ModelError) -> str:
+    """Why a model was refused, in a phrase: what it holds if that is foreign, else the error."""
+    foreign = _foreign_values(model)
+    if foreign:
+        return foreign
+    match error:
+        case NeedsConstant():
+            return "a shape, a loop or a branch that depends on computed values"
+        case UnpinnedDimension():
+            return "sizes that the case leaves open"
+        case _:
+            return "an operator or a form of one that is not imported"
+
+
+def _foreign_values(model: onnx.ModelProto) -> str:
+    """What the model's values are that Tasor's are not; empty if there is nothing of that."""
+    found = {name for type in _types(model.graph) for name in _foreign(type)}
+    order = (*_KINDS.values(), *dict.fromkeys(_ELEMENTS.values()), _NARROW)
+    return next((name for name in order if name in found), "")
+
+
+def _types(graph: onnx.GraphProto) -> Iterator[onnx.TypeProto]:
+    for value in (*graph.input, *graph.output, *graph.value_info):
+        yield value.type
+
+
+def _foreign(type: onnx.TypeProto) -> Iterable[str]:
+    kind = type.WhichOneof("value")
+    if kind is None:
+        return ()
+    if kind != "tensor_type":
+        return (_KINDS.get(kind, "other values"),)
+    element = onnx.TensorProto.DataType.Name(type.tensor_type.elem_type)
+    return () if element in _KNOWN_ELEMENTS else (_ELEMENTS.get(element, _NARROW),)

@@ -1,0 +1,9 @@
+/* expr: out[i] = select(2 <= i && i < 6, x[i - 2], 0.0)
+ * schedule: lanes(output, 2048) */
+static void padding(const float *restrict x, float *restrict out)
+{
+    TASOR_SIMD
+    for (ptrdiff_t i = 0; i < 8; i++) {
+        out[i] = (2 <= i) && (i < 6) ? x[i - 2] : 0.0f;
+    }
+}

@@ -1,0 +1,49 @@
+/* expr: out[i] = max(k) x[i,k]; out[i,j] = exp(x[i,j] - y[i]); out[i] = sum(k) z[i,k]; out[i,j]
+ *   = z[i,j] / w[i]
+ * schedule: rows(1); parallel(1); lanes(output, 8) | lanes(output, 8) | lanes(output, 8) |
+ *   lanes(output, 8) */
+static void parallel_rows(const float *restrict x, float *restrict out, float *restrict row1_all)
+{
+    TASOR_PARALLEL_FOR
+    for (ptrdiff_t i = 0; i < 6; i++) {
+        float row0;
+        float *const row1 = row1_all + (size_t)TASOR_THREAD * 70;
+        float row2;
+        {
+            float total;
+            total = -INFINITY;
+            for (ptrdiff_t k = 0; k < 70; k++) {
+                total = tasor_max_f32(total, x[i * 70 + k]);
+            }
+            row0 = total;
+        }
+        for (ptrdiff_t j_o = 0; j_o < 8; j_o++) {
+            TASOR_SIMD
+            for (ptrdiff_t j_i = 0; j_i < 8; j_i++) {
+                row1[j_i + j_o * 8] = tasor_exp_f32(x[i * 70 + j_i + j_o * 8] - row0);
+            }
+        }
+        TASOR_SIMD
+        for (ptrdiff_t j = 0; j < 6; j++) {
+            row1[j + 64] = tasor_exp_f32(x[i * 70 + j + 64] - row0);
+        }
+        {
+            float total2;
+            total2 = 0.0f;
+            for (ptrdiff_t k2 = 0; k2 < 70; k2++) {
+                total2 = total2 + row1[k2];
+            }
+            row2 = total2;
+        }
+        for (ptrdiff_t j_o2 = 0; j_o2 < 8; j_o2++) {
+            TASOR_SIMD
+            for (ptrdiff_t j_i2 = 0; j_i2 < 8; j_i2++) {
+                out[i * 70 + j_i2 + j_o2 * 8] = row1[j_i2 + j_o2 * 8] / row2;
+            }
+        }
+        TASOR_SIMD
+        for (ptrdiff_t j2 = 0; j2 < 6; j2++) {
+            out[i * 70 + j2 + 64] = row1[j2 + 64] / row2;
+        }
+    }
+}

@@ -1,0 +1,30 @@
+/* expr: out[i] = sum(k) x[i,k]
+ * schedule: lanes(reduction, 32); parallel(1) */
+static void reduction_lanes(const float *restrict x, float *restrict out)
+{
+    TASOR_PARALLEL_FOR
+    for (ptrdiff_t i = 0; i < 3; i++) {
+        float total;
+        {
+            float acc[32];
+            TASOR_SIMD
+            for (ptrdiff_t lane = 0; lane < 32; lane++) {
+                acc[lane] = 0.0f;
+            }
+            for (ptrdiff_t k_o = 0; k_o < 3; k_o++) {
+                TASOR_SIMD
+                for (ptrdiff_t k_i = 0; k_i < 32; k_i++) {
+                    acc[k_i] = acc[k_i] + x[i * 100 + k_i + k_o * 32];
+                }
+            }
+            for (ptrdiff_t k_i2 = 0; k_i2 < 4; k_i2++) {
+                acc[k_i2] = acc[k_i2] + x[i * 100 + k_i2 + 96];
+            }
+            total = 0.0f;
+            for (ptrdiff_t lane2 = 0; lane2 < 32; lane2++) {
+                total = total + acc[lane2];
+            }
+        }
+        out[i] = total;
+    }
+}

@@ -1,0 +1,60 @@
+"""Expected outputs come from something that shares no code with what is tested."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from tasor.pipeline import Question, import_stage
+from tasor.self_test_vectors import REFERENCE_FLOPS, NoSelfTest, self_test_of
+from tensorgen.module_spec import SelfTest
+from tests.tasor.small_models import expected_output, reshaping_model, small_model
+
+QUESTION = Question(small_model(), "small", {"x": (3, 6)})
+
+
+def test_small_models_are_evaluated_operator_by_operator() -> None:
+    test = self_test_of(QUESTION, import_stage(QUESTION), 0)
+    assert isinstance(test, SelfTest)
+    np.testing.assert_allclose(test.outputs[0], expected_output(test.inputs[0]), rtol=1e-5)
+    assert 0 < test.absolute <= 1e-4 * np.abs(test.outputs[0]).max() * 1.001
+
+
+@pytest.mark.parametrize("form", ["proto", "path", "bytes"])
+def test_large_models_are_given_to_onnx_runtime(tmp_path: Path, form: str) -> None:
+    pytest.importorskip("onnxruntime")
+    path = tmp_path / "m.onnx"
+    onnx.save_model(small_model(), path)
+    source = {"proto": small_model(), "path": path, "bytes": path.read_bytes()}[form]
+    question = Question(source, "small", {"x": (3, 6)})
+    test = self_test_of(question, import_stage(question), REFERENCE_FLOPS + 1)
+    assert isinstance(test, SelfTest)
+    np.testing.assert_allclose(test.outputs[0], expected_output(test.inputs[0]), rtol=1e-5)
+
+
+def test_fixed_inputs_are_given_to_onnx_runtime_too() -> None:
+    pytest.importorskip("onnxruntime")
+    question = Question(reshaping_model(), "r", {}, {"sizes": np.array([3, 4])})
+    test = self_test_of(question, import_stage(question), REFERENCE_FLOPS + 1)
+    assert isinstance(test, SelfTest)
+    np.testing.assert_array_equal(test.outputs[0], test.inputs[0].reshape(3, 4))
+
+
+def test_without_onnx_runtime_there_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    test = self_test_of(QUESTION, import_stage(QUESTION), REFERENCE_FLOPS + 1)
+    assert isinstance(test, NoSelfTest)
+    assert "pip install onnxruntime" in test.reason
+
+
+def test_what_onnx_runtime_refuses_is_a_reason() -> None:
+    pytest.importorskip("onnxruntime")
+    graph = import_stage(QUESTION)
+    wrong = Question(reshaping_model(), "r", {"x": (2, 6)})
+    test = self_test_of(wrong, graph, REFERENCE_FLOPS + 1)
+    assert isinstance(test, NoSelfTest)
+    assert "ONNX Runtime" in test.reason
+    assert test.reason.isprintable()

@@ -1,0 +1,153 @@
+"""Whole models through the compiled C: against ONNX Runtime, under strict flags and sanitizers.
+
+The trained models and the ten networks of the benchmark suite, and the light models of the `onnx`
+package. Two of them in every run, all with the slow tests.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from benchmarks.networks import NETWORKS, network
+from benchmarks.real_models import REAL_MODELS
+
+import tasor
+from tensorgen.types import Array
+
+STRICT = "-Wall -Wextra -pedantic -Wconversion -Wshadow -Wmissing-prototypes -Werror"
+SANITIZE = "-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all"
+QUICK = ("angle", "squeezenet")
+"""Parts of the names of the models that every run takes."""
+
+CLASSIFIERS = ("angle", "nsfw", "magika", *(n for n in NETWORKS if n not in ("bert", "nasrnn", "dcgan")))
+"""Models whose output is one score for each class."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A model, its shapes and one set of inputs."""
+
+    name: str
+    model: onnx.ModelProto
+    shapes: Mapping[str, tuple[int, ...]]
+    inputs: Mapping[str, Array]
+
+
+def names() -> list[object]:
+    every = [*(real.name for real in REAL_MODELS), *NETWORKS]
+    return [
+        name
+        if any(part in name for part in QUICK)
+        else pytest.param(name, marks=pytest.mark.slow)
+        for name in every
+    ]
+
+
+def subject(name: str) -> Subject:
+    for real in REAL_MODELS:
+        if real.name == name:
+            return Subject(name, onnx.load(real.path()), dict(real.shapes), dict(real.inputs()))
+    model = network(name)
+    rng = np.random.default_rng(0)
+    inputs: dict[str, Array] = {}
+    for value in model.graph.input:
+        shape = tuple(size.dim_value for size in value.type.tensor_type.shape.dim)
+        if value.type.tensor_type.elem_type == onnx.TensorProto.INT64:
+            inputs[value.name] = rng.integers(0, 1000, shape)
+        else:
+            inputs[value.name] = rng.standard_normal(shape).astype(np.float32)
+    return Subject(name, model, {}, inputs)
+
+
+def expected(case: Subject) -> list[Array]:
+    session = onnxruntime.InferenceSession(
+        case.model.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    return list(session.run(None, dict(case.inputs)))
+
+
+@pytest.fixture(scope="module", params=names())
+def case(request: pytest.FixtureRequest) -> Subject:
+    return subject(request.param)
+
+
+@pytest.fixture(scope="module")
+def compiled(case: Subject) -> tasor.CompiledModel:
+    return tasor.compile(case.model, shapes=dict(case.shapes), threads=2)
+
+
+@pytest.fixture(scope="module")
+def folder(compiled: tasor.CompiledModel, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    saved = compiled.save(tmp_path_factory.mktemp("model") / "out")
+    assert saved.no_self_test is None
+    return saved.folder
+
+
+def check_outputs(case: Subject, model: tasor.CompiledModel) -> None:
+    results = list(model.run(dict(case.inputs)).values())
+    for result, oracle in zip(results, expected(case), strict=True):
+        spread = float(np.ptp(oracle)) or 1.0
+        assert np.abs(result.astype(np.float64) - oracle).max() <= 1e-4 * spread
+        if any(part in case.name for part in CLASSIFIERS):
+            assert (result.argmax(-1) == oracle.argmax(-1)).all()
+
+
+def test_equals_onnxruntime(case: Subject, compiled: tasor.CompiledModel) -> None:
+    check_outputs(case, compiled)
+
+
+@pytest.mark.slow
+def test_one_thread_equals_onnxruntime(case: Subject) -> None:
+    check_outputs(case, tasor.compile(case.model, shapes=dict(case.shapes), threads=1))
+
+
+def test_arena_is_near_the_largest_live_set(compiled: tasor.CompiledModel) -> None:
+    plan = compiled.stages.compilation.arena
+    assert plan.arena_bytes <= 1.1 * plan.lower_bound
+
+
+def test_sources_are_the_same_in_another_process(
+    case: Subject, folder: Path, tmp_path: Path
+) -> None:
+    onnx.save(case.model, tmp_path / "model.onnx")
+    program = (
+        "import sys, tasor; from pathlib import Path; "
+        "shapes = eval(sys.argv[1]); "
+        "tasor.compile('model.onnx', shapes=shapes, threads=2).save('again')"
+    )
+    subprocess.run(
+        [sys.executable, "-c", program, repr(dict(case.shapes))],
+        cwd=tmp_path, check=True, env={**os.environ, "PYTHONHASHSEED": "7"},
+    )  # fmt: skip
+    first = {path.suffix: path.read_bytes() for path in folder.glob("*_kernels.c")}
+    again = {path.suffix: path.read_bytes() for path in (tmp_path / "again").glob("*_kernels.c")}
+    assert first.keys() == again.keys() == {".c"}
+    own, other = (text[".c"].split(b"#include", 1)[1] for text in (first, again))
+    assert own.replace(b"main_graph", b"model") == other.replace(b"main_graph", b"model")
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+@pytest.mark.parametrize("flags", [STRICT, SANITIZE], ids=["strict", "sanitized"])
+def test_builds_and_passes_its_own_test(
+    folder: Path, compiler: str, flags: str, tmp_path: Path
+) -> None:
+    if shutil.which(compiler) is None:
+        pytest.skip(f"needs {compiler}")
+    shutil.copytree(folder, tmp_path / "out")
+    done = subprocess.run(
+        ["make", "-s", f"CC={compiler}", f"CFLAGS={flags}", "test"],
+        cwd=tmp_path / "out", capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "warning" not in done.stderr
+    assert done.stdout.strip().endswith("OK")
