@@ -7,7 +7,8 @@ What it does not: download or convert anything.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -123,3 +124,17 @@ REAL_MODELS: tuple[RealModel, ...] = (
     ),
 )
 """Text detection, recognition and orientation, an image filter, a file-type classifier."""
+
+
+def main(words: Sequence[str]) -> int:
+    """Print the path of the named model; exit status 64 for any other name."""
+    known = {real.name: real for real in REAL_MODELS}
+    if len(words) != 1 or words[0] not in known:
+        print(f"real_models: expected one name of {', '.join(known)}", file=sys.stderr)
+        return 64
+    print(known[words[0]].path())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -84,7 +84,7 @@ def compile_graph(
     layout = lay_out(graph, steps, stored_views(graph))
     kernels = _lower_tasks(layout, target, threads)
     constants = _Constants()
-    arguments = [_packed_inputs(step, kernels[step.task], constants) for step in layout.steps]
+    arguments = [_packed_inputs(step, kernels[step.task], layout, constants) for step in layout.steps]
     arena = _plan(layout, kernels, threads)
     printed = _print_kernels(kernels, target, strict)
     calls = tuple(
@@ -243,21 +243,25 @@ class _Constants:
 
 
 def _packed_inputs(
-    step: Step, entry: _Entry, constants: _Constants
+    step: Step, entry: _Entry, layout: Layout, constants: _Constants
 ) -> list[tuple[Value, int | None]]:
     """Each input of a step with the number of the constant that stands for it, if it is one."""
     result: list[tuple[Value, int | None]] = []
     for value, packing in zip(step.inputs, entry.lowered.packing, strict=True):
-        if not isinstance(value, Constant):
+        part = layout.part(value)
+        if not isinstance(part.base, Constant):
             assert packing is None, "only constants are relaid"
             result.append((value, None))
             continue
-        digest = value.digest if packing is None else value.digest + packing.digest
+        whole = part.base.type.size == value.type.size
+        digest = part.base.digest if whole else value.digest
+        if packing is not None:
+            digest += packing.digest
         number = constants.known(digest)
         if number is None:
-            array = value.array
+            array = part.base.array.reshape(-1)[part.offset : part.offset + value.type.size]
             if packing is not None:
-                array = evaluate(packing, [np.ascontiguousarray(array).reshape(-1)])
+                array = evaluate(packing, [array])
             number = constants.add(digest, np.ascontiguousarray(array))
         result.append((value, number))
     return result

@@ -11,7 +11,7 @@ What it does not: choose schedules or place buffers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -376,9 +376,12 @@ def _grow_rows(seed: Step, steps: Sequence[Step], position: int, graph: Graph) -
     group = [seed]
     produced = set(seed.outputs)
     blocked: set[Value] = set()
+    made = {value for step in steps for value in step.outputs}
     for step in steps[position + 1 :]:
-        reads_group = any(value in produced or _view_base(value, produced) for value in step.inputs)
-        tainted = any(value in blocked for value in step.inputs)
+        behind = _behind(step.inputs, made)
+        reads_group = not behind.isdisjoint(produced)
+        # Rows behind a view are not followed.
+        tainted = not behind.isdisjoint(blocked) or not (behind & produced) <= set(step.inputs)
         joins = (
             reads_group
             and not tainted
@@ -402,18 +405,26 @@ def _shares_rows(group: Sequence[Step], step: Step, graph: Graph) -> bool:
     return rows >= 1 and (alone or rows >= _rows_of(group, graph))
 
 
-def _view_base(value: Value, produced: set[Value]) -> bool:
-    """True if a value is a view of a produced one: such rows are not followed."""
-    return value not in produced and any(operand in produced for operand in inputs_of(value))
+def _behind(values: Iterable[Value], made: Set[Value]) -> set[Value]:
+    """The made values that `values` are or, as views, are parts of."""
+    found: set[Value] = set()
+    seen: set[Value] = set()
+    pending = list(values)
+    while pending:
+        value = pending.pop()
+        if value in made:
+            found.add(value)
+        elif value not in seen:
+            seen.add(value)
+            pending.extend(inputs_of(value))
+    return found
 
 
 def _rows_of(group: Sequence[Step], graph: Graph) -> int:
-    """The common outer axes of the stages, counting only axes with more than one element; 0 if
-    none."""
+    """The common outer axes of the stages, counting only axes with more than one element."""
     task = _row_task(group, graph)[0]
     depth = shared_rows(task)
-    extents = [axis.extent for axis in task.stages[0].axes[:depth]]
-    return depth if prod(extents) > 1 else 0
+    return sum(axis.extent > 1 for axis in task.stages[0].axes[:depth])
 
 
 def _row_task(
@@ -442,11 +453,9 @@ def _row_task(
 
 def _merge_rows(group: Sequence[Step], steps: Sequence[Step], graph: Graph) -> Step:
     task, inputs, produced = _row_task(group, graph)
-    outside: set[Value] = set(graph.outputs)
-    for step in steps:
-        if step not in group:
-            outside.update(step.inputs)
-    outside |= {operand for value in outside for operand in inputs_of(value)}
+    made = {value for step in steps for value in step.outputs}
+    read = (value for step in steps if step not in group for value in step.inputs)
+    outside = _behind((*graph.outputs, *read), made)
     kept = tuple(i for i, value in enumerate(produced) if value in outside)
     assert kept, "a group of rows computes something that is used"
     return Step(

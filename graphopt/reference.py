@@ -30,6 +30,9 @@ memory for each term."""
 MAX_FOLDED_READS = 2**28
 """Elements that any other operator may read when folded."""
 
+UPDATE_COST = 2**8
+"""What one scattered update costs, in elements read: the reference takes them one by one."""
+
 
 def evaluate_graph(graph: Graph, inputs: Mapping[str, Array]) -> tuple[Array, ...]:
     """The graph's outputs on arrays given by input name.
@@ -109,6 +112,8 @@ def _worth_folding(node: Node, operands: tuple[Value, ...]) -> bool:
 
 def _elements_read(node: Node) -> int:
     """Elements that the operator's definition visits: those of its result times what each folds."""
+    if node.op.family == "scatter":
+        return node.type.size + UPDATE_COST * node.inputs[1].type.size
     if node.op.family not in ("contraction", "pooling"):
         return node.type.size
     folds = (term for term in walk(expression_of(node).body) if isinstance(term, Reduce))

@@ -39,6 +39,11 @@ class TasorModel(BackendRep):
         self._fixed: dict[ShapeKey, tuple[str, ...]] = {}
         self._compiled: dict[tuple[ShapeKey, bytes], CompiledModel] = {}
 
+    @property
+    def fixed_inputs(self) -> tuple[str, ...]:
+        """The inputs that had to be fixed to their values in some run so far, sorted."""
+        return tuple(sorted({name for names in self._fixed.values() for name in names}))
+
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
         """The outputs, in the model's order, for inputs in its order or by name.
 
@@ -106,14 +111,18 @@ class TasorBackend(Backend):
         model: onnx.ModelProto,
         device: str = "CPU",
         *,
+        target: str = "host",
         threads: int | None = None,
         strict: bool = False,
         **kwargs: Any,
     ) -> TasorModel:
-        """The model, to be compiled when it is first run. Raises UsageError for another device."""
+        """The model, to be compiled when it is first run.
+
+        Raises UsageError for another device, TargetError for an unknown target.
+        """
         if not cls.supports_device(device):
             raise UsageError(f"device: expected CPU, got {printable(device)}; choose CPU")
-        return TasorModel(model, settings_of("host", threads, strict=strict, weights=None))
+        return TasorModel(model, settings_of(target, threads, strict=strict, weights=None))
 
     @classmethod
     def run_model(

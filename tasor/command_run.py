@@ -24,6 +24,8 @@ from tensorgen.library import Library
 from tensorgen.ports import Port, unique_identifiers
 from tensorgen.types import Array
 
+_ANY_FILE = "output.npy"
+
 _SECONDS = 1.0
 """For how long the model is run to time it; once at least."""
 
@@ -48,7 +50,7 @@ def run_model(
 ) -> Ran:
     """Compiles and runs a model. Sizes that it leaves open come from the inputs given."""
     if folder is not None:
-        check_writable(folder, str(folder))
+        check_writable(folder / _ANY_FILE)
     settings = settings_of(
         options.target, options.threads, strict=options.strict, weights=options.weights
     )
@@ -67,7 +69,7 @@ def run_folder(
 ) -> Ran:
     """Builds and runs the sources in a folder that `tasor compile` wrote."""
     if folder is not None:
-        check_writable(folder, str(folder))
+        check_writable(folder / _ANY_FILE)
     stored = read_library_folder(path)
     check_names(given, tuple(port.name for port in stored.inputs))
     check_runs_here(stored.target)

@@ -57,23 +57,35 @@ def check_file_place(path: Path) -> None:
         raise OutputError(
             f"output {printable(path)!r}: expected a file, got a folder; name a file inside it"
         )
-    check_writable(path.parent, str(path))
+    check_writable(path)
 
 
-def check_writable(folder: Path, output: str) -> None:
-    """OutputError if nothing can be created in the folder, or in the first one above it."""
-    current = folder
-    while not os.path.lexists(current) and current != current.parent:
-        current = current.parent
+def check_writable(path: Path) -> None:
+    """OutputError if the path is none for a file, or nothing can be created where it would be."""
+    place = f"output {printable(path)!r}: expected"
+    current = path
+    while True:
+        try:
+            os.lstat(current)
+        except (FileNotFoundError, NotADirectoryError):
+            current = current.parent
+        except (OSError, ValueError) as error:
+            raise OutputError(
+                f"{place} a name that can be written, got {reason_of(error)}; choose another place"
+            ) from error
+        else:
+            break
+    if current == path:
+        current = path.parent
     if not os.path.isdir(current):
         raise OutputError(
-            f"output {printable(output)!r}: expected a folder to put it in, got the file "
-            f"{printable(current)!r}; choose another place"
+            f"{place} a folder to put it in, got the file {printable(current)!r}; choose another "
+            "place"
         )
     if not os.access(current, os.W_OK | os.X_OK):
         raise OutputError(
-            f"output {printable(output)!r}: expected a folder that can be written, got "
-            f"{printable(current)!r}, which cannot; choose another place or change its permissions"
+            f"{place} a folder that can be written, got {printable(current)!r}, which cannot; "
+            "choose another place or change its permissions"
         )
 
 

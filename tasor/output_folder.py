@@ -32,7 +32,7 @@ def check_output_folder(folder: Path) -> None:
             f"output {printable(folder)!r}: expected a folder, got {printable(error)}; choose "
             "another place"
         ) from error
-    check_writable(place.parent, str(folder))
+    check_writable(place)
     try:
         if os.path.lexists(place):
             _check_replaceable(place, folder)

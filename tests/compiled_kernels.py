@@ -97,8 +97,11 @@ def kernels_module(
         outputs=(Port("out", TensorType(float32, (1,))),),
         constants=(),
         kernels=kernels,
-        calls=tuple(Call(k.name, (Arena(0),) * len(k.parameters), "") for k in kernels),
-        arena_bytes=0,
+        calls=tuple(
+            Call(k.name, tuple(Arena(64 * n) for n in range(len(k.parameters))), "")
+            for k in kernels
+        ),
+        arena_bytes=64 * max(len(k.parameters) for k in kernels),
         target=target,
         threads=threads,
         strict=strict,

@@ -56,7 +56,7 @@ def inputs_for(graph: Graph, seed: int) -> dict[str, Array]:
 def _apply(rng: Rng, x: Value, values: Sequence[Value]) -> Value | None:
     choices: list[Callable[[Rng, Value, Sequence[Value]], Value | None]] = [
         _unary, _binary, _binary, _with_constant, _layout, _layout, _slice, _concat, _reduce,
-        _normalise, _matmul, _conv, _clip,
+        _normalise, _matmul, _conv, _clip, _pad, _pool, _gather,
     ]  # fmt: skip
     return choices[int(rng.integers(len(choices)))](rng, x, values)
 
@@ -163,6 +163,31 @@ def _conv(rng: Rng, x: Value, values: Sequence[Value]) -> Value | None:
             dilations=(1,) * rank, groups=1,
         )
     )  # fmt: skip
+
+
+def _pad(rng: Rng, x: Value, values: Sequence[Value]) -> Value:
+    before, after = (tuple(int(n) for n in rng.integers(0, 2, x.type.rank)) for _ in "ab")
+    fill = Constant(np.float32(rng.integers(-1, 2)).reshape(()))
+    return OP["pad"](x, fill, before=before, after=after, mode=str(rng.choice(["constant", "edge"])))
+
+
+def _pool(rng: Rng, x: Value, values: Sequence[Value]) -> Value | None:
+    rank = x.type.rank - 2
+    if rank < 1:
+        return None
+    kernel = tuple(int(rng.integers(1, min(3, s) + 1)) for s in x.type.shape[2:])
+    ones = (1,) * rank
+    name = str(rng.choice(["max_pool", "sum_pool"]))
+    return OP[name](x, kernel=kernel, strides=ones, pads=(0,) * 2 * rank, dilations=ones)
+
+
+def _gather(rng: Rng, x: Value, values: Sequence[Value]) -> Value | None:
+    if x.type.rank == 0:
+        return None
+    axis = int(rng.integers(x.type.rank))
+    extent = x.type.shape[axis]
+    indices = Constant(rng.integers(-extent, extent, (int(rng.integers(1, 4)),)))
+    return OP["gather"](x, indices, axis=axis)
 
 
 def _small(x: Value) -> Value:

@@ -14,42 +14,56 @@ from graphopt.graph import Constant, Value
 from graphopt.onnx_import.node import Importer, OnnxNode
 from graphopt.onnx_import.terms import cast, integers, reshape
 from graphopt.ops import OP
-from tensorgen.types import int32, int64
+from tensorgen.types import Shape, int32, int64
 
 
-def _indices(node: OnnxNode, position: int) -> Value:
-    value = node.input(position)
+def bounded_indices(node: OnnxNode, sizes: Shape) -> Value:
+    """The second operand as indices into axes of `sizes`, one size for each of its last axis.
+
+    Constants out of bounds are a mistake of the model; what data brings is up to the operators.
+    """
+    value = node.input(1)
     if not value.type.dtype.is_integer:
         raise node.error("indices of an integer type", value.type)
+    if isinstance(value, Constant):
+        indices: Any = value.array
+        limits = np.array(sizes, np.int64)
+        wrong = (indices < -limits) | (indices >= limits)
+        outside = np.broadcast_to(indices, wrong.shape)[wrong]
+        if outside.size:
+            raise node.error(f"indices into {list(sizes)}", f"index {outside[0]}")
     return value if value.type.dtype == int32 else cast(value, int64)
 
 
-def _indices_within(node: OnnxNode, size: int) -> Value:
-    """The second operand as indices into an axis; constants out of bounds are a mistake."""
-    value = _indices(node, 1)
-    if isinstance(value, Constant):
-        outside = value.array[(value.array < -size) | (value.array >= size)]
-        if outside.size:
-            raise node.error(f"indices within -{size} … {size - 1}", outside.reshape(-1)[0])
-    return value
+def _along_axis(node: OnnxNode) -> tuple[Value, int, Value]:
+    """The tensor, the axis, and the indices into that axis."""
+    x = node.input(0)
+    axis = node.axis(node.integer("axis", 0), x.type.rank)
+    return x, axis, bounded_indices(node, (x.type.shape[axis],))
+
+
+def _tuples(node: OnnxNode, batch: int) -> tuple[Value, Value]:
+    """The tensor, and tuples of indices into its axes from `batch` on."""
+    x, depth = node.input(0), node.input(1).type.shape[-1:]
+    if not depth or not 0 <= batch <= x.type.rank - depth[0]:
+        raise node.error(f"index tuples into {x.type} from axis {batch} on", node.input(1).type)
+    return x, bounded_indices(node, x.type.shape[batch : batch + depth[0]])
 
 
 def _gather(node: OnnxNode) -> tuple[Value, ...]:
-    x = node.input(0)
-    axis = node.axis(node.integer("axis", 0), x.type.rank)
-    return (OP["gather"](x, _indices_within(node, x.type.shape[axis]), axis=axis),)
+    x, axis, indices = _along_axis(node)
+    return (OP["gather"](x, indices, axis=axis),)
 
 
 def _gather_elements(node: OnnxNode) -> tuple[Value, ...]:
-    x = node.input(0)
-    axis = node.axis(node.integer("axis", 0), x.type.rank)
-    indices = _indices_within(node, x.type.shape[axis])
+    x, axis, indices = _along_axis(node)
     return (OP["gather_elements"](x, indices, axis=axis),)
 
 
 def _gather_nd(node: OnnxNode) -> tuple[Value, ...]:
     batch = node.integer("batch_dims", 0)
-    return (OP["gather_nd"](node.input(0), _indices(node, 1), batch_dims=batch),)
+    x, indices = _tuples(node, batch)
+    return (OP["gather_nd"](x, indices, batch_dims=batch),)
 
 
 def _reduction(node: OnnxNode) -> str:
@@ -60,15 +74,14 @@ def _reduction(node: OnnxNode) -> str:
 
 
 def _scatter_elements(node: OnnxNode) -> tuple[Value, ...]:
-    x = node.input(0)
-    axis = node.axis(node.integer("axis", 0), x.type.rank)
-    indices, updates = _indices(node, 1), node.input(2)
-    return (OP["scatter_elements"](x, indices, updates, axis=axis, reduction=_reduction(node)),)
+    x, axis, indices = _along_axis(node)
+    reduction = _reduction(node)
+    return (OP["scatter_elements"](x, indices, node.input(2), axis=axis, reduction=reduction),)
 
 
 def _scatter_nd(node: OnnxNode) -> tuple[Value, ...]:
-    indices, updates = _indices(node, 1), node.input(2)
-    return (OP["scatter_nd"](node.input(0), indices, updates, reduction=_reduction(node)),)
+    x, indices = _tuples(node, 0)
+    return (OP["scatter_nd"](x, indices, node.input(2), reduction=_reduction(node)),)
 
 
 def _one_hot(node: OnnxNode) -> tuple[Value, ...]:

@@ -26,8 +26,13 @@ COORDINATE_MODES = (
 )
 NEAREST_MODES = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 
-Kernel = Callable[[Any], Any]
-"""The weight at a distance, and how far it reaches is `SUPPORT[kernel]`."""
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """The weight of an element at a distance from a position; zero from `reach` elements on."""
+
+    weight: Callable[[Any], Any]
+    reach: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,21 +118,20 @@ def nearest_positions(coordinates: Coordinates, mode: str) -> Array:
     return result
 
 
-def linear_kernel(distance: Any) -> Any:
-    """A triangle that reaches one element far."""
-    return np.maximum(1 - np.abs(distance), 0)
+LINEAR = Kernel(lambda distance: np.maximum(1 - np.abs(distance), 0), reach=1)
+"""A triangle."""
 
 
 def cubic_kernel(a: float) -> Kernel:
-    """Keys' cubic with parameter a, which reaches two elements far."""
+    """Keys' cubic with parameter a."""
 
-    def kernel(distance: Any) -> Any:
+    def weight(distance: Any) -> Any:
         d = np.abs(distance)
         near = ((a + 2) * d - (a + 3)) * d * d + 1
         far = ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
         return np.where(d <= 1, near, np.where(d < 2, far, 0.0))
 
-    return kernel
+    return Kernel(weight, reach=2)
 
 
 def weighted_taps(
@@ -138,12 +142,11 @@ def weighted_taps(
     With `antialias` the kernel is stretched where the axis shrinks, so that no element is skipped.
     With `exclude` elements beyond the ends have no weight and the others share it.
     """
-    reach = 1 if kernel is linear_kernel else 2
     stretch = min(coordinates.scale, 1.0) if antialias else 1.0
-    start = int(np.floor(-reach / stretch)) + 1
+    start = int(np.floor(-kernel.reach / stretch)) + 1
     positions = coordinates.positions[:, None]
     elements = np.floor(positions) + np.arange(start, 2 - start)
-    weights = kernel((elements - positions) * stretch)
+    weights = kernel.weight((elements - positions) * stretch)
     if antialias:
         weights = weights / weights.sum(axis=1, keepdims=True)
     if exclude:

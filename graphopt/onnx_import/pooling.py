@@ -12,6 +12,7 @@ from math import prod
 import numpy as np
 
 from graphopt.graph import Value
+from graphopt.onnx_import.indexing import bounded_indices
 from graphopt.onnx_import.node import Importer, OnnxNode, spatial_shape
 from graphopt.onnx_import.sliding import Sliding, explicit_pads, per_axis, sliding_windows
 from graphopt.onnx_import.terms import (
@@ -188,7 +189,7 @@ def _max_unpool(node: OnnxNode) -> tuple[Value, ...]:
     zeros = broadcast_to(scalar(0, x.type.dtype), (prod(implied),))
     scattered = OP["scatter_elements"](
         zeros,
-        reshape(indices, (indices.type.size,)),
+        reshape(bounded_indices(node, (prod(implied),)), (indices.type.size,)),
         reshape(x, (x.type.size,)),
         axis=0,
         reduction="none",

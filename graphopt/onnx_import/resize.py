@@ -17,11 +17,11 @@ from graphopt.onnx_import.constant_positions import taken
 from graphopt.onnx_import.errors import quoted
 from graphopt.onnx_import.interpolation import (
     COORDINATE_MODES,
+    LINEAR,
     NEAREST_MODES,
     Coordinates,
     Taps,
     cubic_kernel,
-    linear_kernel,
     nearest_positions,
     weighted_taps,
 )
@@ -222,9 +222,7 @@ def _smooth(node: OnnxNode, x: Value, axes: Sequence[_Axis], mode: str) -> Value
         raise node.error("numbers to interpolate", x.type)
     # Integers are interpolated in a float type that holds them, and truncated at the end.
     wide = float64 if dtype == float64 or (dtype.is_integer and dtype.bits > 16) else float32
-    kernel = (
-        linear_kernel if mode == "linear" else cubic_kernel(node.number("cubic_coeff_a", -0.75))
-    )
+    kernel = LINEAR if mode == "linear" else cubic_kernel(node.number("cubic_coeff_a", -0.75))
     antialias = node.integer("antialias", 0) != 0
     exclude = node.integer("exclude_outside", 0) != 0
     result = cast(x, wide)

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from graphopt.graph import Graph
 from graphopt.onnx_import import ModelError, NeedsConstant
 from graphopt.onnx_import.interpolation import (
+    LINEAR,
     Coordinates,
     cubic_kernel,
-    linear_kernel,
     weighted_taps,
 )
 
@@ -117,7 +117,7 @@ def test_the_same_size_is_nothing(one_node: Callable[..., Any]) -> None:
 def test_weights_sum_to_one_at_positions_inside(
     size: int, out: int, cubic: bool, antialias: bool, exclude: bool, mode: str
 ) -> None:
-    kernel = cubic_kernel(-0.75) if cubic else linear_kernel
+    kernel = cubic_kernel(-0.75) if cubic else LINEAR
     coordinates = Coordinates(mode, size, out, out / size, (0.0, 1.0))
     taps = weighted_taps(coordinates, kernel, antialias=antialias, exclude=exclude)
     np.testing.assert_allclose(taps.weights.sum(axis=1), 1, rtol=1e-9)

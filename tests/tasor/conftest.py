@@ -17,6 +17,7 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Keeps the tests away from the user's cache of built libraries."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TASOR_CACHE", str(tmp_path_factory.mktemp("cache")))
+        patch.setattr("tasor.command_run._SECONDS", 0.01)
         yield
 
 

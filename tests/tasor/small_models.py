@@ -49,3 +49,8 @@ def expected_output(x: Any) -> Any:
     rng = np.random.default_rng(0)
     w, b = (rng.standard_normal(shape).astype(np.float32) for shape in ((6, 5), (5,)))
     return np.maximum(x @ w + b, 0)
+
+
+def assert_close(actual: Any, expected: Any) -> None:
+    """Equal up to the rounding of float32 sums in another order."""
+    np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-5)

@@ -14,7 +14,7 @@ import onnx
 import pytest
 
 import tasor
-from tests.tasor.small_models import expected_output, reshaping_model, small_model
+from tests.tasor.small_models import assert_close, expected_output, reshaping_model, small_model
 
 X = np.random.default_rng(1).standard_normal((3, 6)).astype(np.float32)
 
@@ -30,7 +30,7 @@ def test_computes_what_the_model_says(model: Path, weights: str, threads: int) -
     )
     y = compiled(X)
     assert isinstance(y, np.ndarray)
-    np.testing.assert_allclose(y, expected_output(X), rtol=1e-5, atol=1e-5)
+    assert_close(y, expected_output(X))
     np.testing.assert_array_equal(compiled.run({"x": X})["y"], y)
     into = np.empty_like(y)
     compiled.run_into([X], [into])

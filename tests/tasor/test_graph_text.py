@@ -47,7 +47,7 @@ def test_names_cannot_add_lines_or_control_characters() -> None:
 
 def test_an_output_may_be_an_input_or_a_constant() -> None:
     x = Input(0, TensorType(float32, ()))
-    text = graph_text(Graph((x,), (x, Constant(np.float32(2.5).reshape(()))), ("x",), ("a", "b")))
+    text = graph_text(Graph((x,), (x, Constant(np.array(2.5, np.float32))), ("x",), ("a", "b")))
     assert text.splitlines() == [
         "%in0 = input 'x' : float32[]",
         "%0 = constant 2.5 : float32[]",

@@ -8,10 +8,10 @@ import numpy as np
 import onnx
 import pytest
 
-from tasor.pipeline import Question, import_stage
+from tasor.pipeline import ModelSource, Question, import_stage
 from tasor.self_test_vectors import REFERENCE_FLOPS, NoSelfTest, self_test_of
 from tensorgen.module_spec import SelfTest
-from tests.tasor.small_models import expected_output, reshaping_model, small_model
+from tests.tasor.small_models import assert_close, expected_output, reshaping_model, small_model
 
 QUESTION = Question(small_model(), "small", {"x": (3, 6)})
 
@@ -19,7 +19,7 @@ QUESTION = Question(small_model(), "small", {"x": (3, 6)})
 def test_small_models_are_evaluated_operator_by_operator() -> None:
     test = self_test_of(QUESTION, import_stage(QUESTION), 0)
     assert isinstance(test, SelfTest)
-    np.testing.assert_allclose(test.outputs[0], expected_output(test.inputs[0]), rtol=1e-5)
+    assert_close(test.outputs[0], expected_output(test.inputs[0]))
     assert 0 < test.absolute <= 1e-4 * np.abs(test.outputs[0]).max() * 1.001
 
 
@@ -28,11 +28,13 @@ def test_large_models_are_given_to_onnx_runtime(tmp_path: Path, form: str) -> No
     pytest.importorskip("onnxruntime")
     path = tmp_path / "m.onnx"
     onnx.save_model(small_model(), path)
-    source = {"proto": small_model(), "path": path, "bytes": path.read_bytes()}[form]
+    source: ModelSource = path if form == "path" else path.read_bytes()
+    if form == "proto":
+        source = small_model()
     question = Question(source, "small", {"x": (3, 6)})
     test = self_test_of(question, import_stage(question), REFERENCE_FLOPS + 1)
     assert isinstance(test, SelfTest)
-    np.testing.assert_allclose(test.outputs[0], expected_output(test.inputs[0]), rtol=1e-5)
+    assert_close(test.outputs[0], expected_output(test.inputs[0]))
 
 
 def test_fixed_inputs_are_given_to_onnx_runtime_too() -> None:

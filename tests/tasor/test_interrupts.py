@@ -1,0 +1,85 @@
+"""Ctrl-C and SIGTERM in the middle of the work: a prompt end, one line, nothing left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PROMPT_SECONDS = 5.0
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs signals")
+
+
+def interrupted(
+    words: Sequence[object], folder: Path, compiler: str, signal_number: int
+) -> tuple[int, str, float]:
+    """Exit code, stderr and seconds after a signal that arrives while the compiler is running.
+
+    The compiler is a script that says that it has started, and then sleeps.
+    """
+    script = folder / "slowcc"
+    started = folder / "started"
+    script.write_text(f"#!/bin/sh\n{compiler}\ntouch {started}\nexec sleep 60\n")
+    script.chmod(0o755)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tasor", *map(str, words)],
+        cwd=folder,
+        env={
+            **os.environ,
+            "CC": str(script),
+            "PYTHONPATH": str(ROOT),
+            "TASOR_CACHE": str(folder / "cache"),
+        },
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        # A test runner in the background may have had interrupts turned off for its children.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler) and None,
+    )
+    try:
+        limit = time.monotonic() + 60
+        while not started.exists():
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < limit, "the compiler was not started"
+            time.sleep(0.02)
+        time.sleep(0.2)
+        sent = time.monotonic()
+        process.send_signal(signal_number)
+        _, err = process.communicate(timeout=30)
+        return process.returncode, err, time.monotonic() - sent
+    finally:
+        process.kill()
+        process.wait()
+
+
+VERSION = 'case "$*" in *--version*) echo slow 1.0; exit 0;; esac'
+RUN = ("run", "small.onnx", "--shape", "x=2,6", "-o", "deep/out")
+COMPILE = ("compile", "small.onnx", "--shape", "x=2,6", "-o", "deep/out")
+
+
+@pytest.mark.parametrize(
+    ("words", "compiler"), [(RUN, VERSION), ((*RUN, "--threads", "1"), VERSION), (COMPILE, "")]
+)
+@pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_work_at_once(
+    model: Path, words: Sequence[object], compiler: str, signal_number: int
+) -> None:
+    folder = model.parent
+    code, err, seconds = interrupted(words, folder, compiler, signal_number)
+    if signal_number == signal.SIGINT:
+        assert (code, err) == (130, "tasor: interrupted; nothing was written\n")
+    else:
+        assert (code, err) == (143, "")
+    assert seconds < PROMPT_SECONDS
+    kept = {"small.onnx", "slowcc", "started", "cache"}
+    assert {path.name for path in folder.iterdir()} <= kept
+    building = folder / "cache" / "building"
+    assert not building.exists() or list(building.iterdir()) == []
