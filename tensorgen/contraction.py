@@ -30,7 +30,7 @@ from tensorgen.expr import (
     substitute,
     walk,
 )
-from tensorgen.flat import flat_index, index_terms, mergeable, merged_name
+from tensorgen.flat import flat_index, flat_loads, index_terms, mergeable, merged_name
 from tensorgen.loop import FIRST_LOOP
 from tensorgen.simplify import Affine, affine, simplify
 from tensorgen.task import Task
@@ -52,7 +52,7 @@ class Contraction:
     `factors` are flat affine indices into the task's inputs `operands`. `coordinates` gives each
     axis of the original stage in terms of `axes`. `result` is the flat index of the task's result
     and `epilogue` its value, in terms of `axes`, where the load of `stage_operand` stands for the
-    sum.
+    sum and every load has one flat index.
     """
 
     axes: tuple[Axis, ...]
@@ -104,7 +104,7 @@ def contraction_of(task: Task) -> Contraction | None:
         (factors[0], factors[1]),
         body.dtype,
         _replaced(result, dict(ones)),
-        _replaced(value, dict(ones)),
+        flat_loads(_replaced(value, dict(ones))),
         len(task.inputs),
     )
 

@@ -348,7 +348,10 @@ class _Printer:
         if op.symbol and dtype == boolean:
             return self._infix(term, op.symbol, op.precedence, outer)
         if op.name == "neg" and dtype.is_float:
-            return _wrapped(f"-{self.text(term.args[0], UNARY)}", UNARY, outer)
+            inner = self.text(term.args[0], UNARY)
+            # Two signs in a row would be the operator that decrements.
+            text = f"-({inner})" if inner.startswith("-") else f"-{inner}"
+            return _wrapped(text, UNARY, outer)
         if dtype.is_integer and op.name in ("add", "sub", "mul", "neg", "bitxor", "bitnot"):
             return self._wrapping(term, outer)
         if dtype.is_integer and op.name == "div" and dtype.kind is Kind.UNSIGNED:

@@ -24,7 +24,7 @@ from tensorgen.expr import (
     walk,
 )
 from tensorgen.simplify import affine, simplify
-from tensorgen.types import Shape, int64, row_major_strides
+from tensorgen.types import Shape, TensorType, int64, row_major_strides
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,23 @@ def flat_index(indices: Sequence[Expr], shape: Shape) -> Expr:
     for index, stride in zip(indices, row_major_strides(shape), strict=True):
         total = total + index * stride
     return simplify(total)
+
+
+def flat_loads(expr: Expr) -> Expr:
+    """The term with one flat index in every load."""
+    memo: dict[bytes, Expr] = {}
+
+    def visit(term: Expr) -> Expr:
+        known = memo.get(term.digest)
+        if known is None:
+            known = map_children(term, visit)
+            if isinstance(known, Load):
+                flat = TensorType(known.type.dtype, (known.type.size,))
+                known = Load(known.operand, flat, (flat_index(known.indices, known.type.shape),))
+            memo[term.digest] = known
+        return known
+
+    return visit(expr)
 
 
 def merge_axes(stage: FlatStage) -> FlatStage:

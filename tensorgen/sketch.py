@@ -21,7 +21,7 @@ from tensorgen.contraction import (
 )
 from tensorgen.dialects import VectorDialect, vector_dialect
 from tensorgen.expr import Axis, Expr, Load, Reduce, TensorExpr, walk
-from tensorgen.flat import FlatStage, flat_index, merge_axes, merge_reduction_axes
+from tensorgen.flat import FlatStage, flat_index, flat_loads, merge_axes, merge_reduction_axes
 from tensorgen.schedule import (
     Lanes,
     Loops,
@@ -145,7 +145,7 @@ def _stage_work(stage: TensorExpr) -> int:
 def _stage_loops(stage: TensorExpr, rows: int, parallel: bool) -> Loops:
     """Lanes along the result or along the reduction, whichever reads memory in order."""
     inner_axes = tuple(axis for axis in stage.axes[rows:] if axis.extent != 1)
-    body = merge_reduction_axes(_flat(stage.body))
+    body = merge_reduction_axes(simplify(flat_loads(stage.body)))
     index = flat_index(stage.axes, stage.type.shape)
     merged = merge_axes(FlatStage(inner_axes, index, body))
     reductions = [term for term in walk(merged.body) if isinstance(term, Reduce)]
@@ -163,20 +163,6 @@ def _stage_loops(stage: TensorExpr, rows: int, parallel: bool) -> Loops:
         return Loops(Lanes.OUTPUT, 2 * REDUCTION_LANES, WINDOW if small else 0,
                      outer if parallel else 0)
     return Loops(Lanes.REDUCTION, REDUCTION_LANES, 0, len(merged.axes) if parallel else 0)
-
-
-def _flat(expr: Expr) -> Expr:
-    from tensorgen.expr import map_children
-    from tensorgen.types import TensorType
-
-    def flatten(term: Expr) -> Expr:
-        inner = map_children(term, flatten)
-        if isinstance(inner, Load):
-            flat = TensorType(inner.type.dtype, (inner.type.size,))
-            return Load(inner.operand, flat, (flat_index(inner.indices, inner.type.shape),))
-        return inner
-
-    return simplify(flatten(expr))
 
 
 def _in_step(body: Expr, axis: Axis | None) -> float:

@@ -78,9 +78,7 @@ def main(words: Sequence[str] | None = None) -> int:
         parser.error("--write-docs: expected a sweep over every case, got a choice; leave it out")
     cases = _chosen(arguments)
     if not cases:
-        parser.error(
-            f"--only: expected a case, got none that matches {arguments.only.pattern!r}"
-        )
+        parser.error(f"--only: expected a case, got none that matches {arguments.only.pattern!r}")
     progress = Console(stderr=True, quiet=arguments.quiet, markup=False, highlight=False)
 
     def told(record: Record) -> None:

@@ -48,7 +48,9 @@ class Case:
     def loaded(self) -> tuple[onnx.ModelProto, tuple[DataSet, ...]]:
         """The model and its data sets; tensors are numpy arrays, sequences are lists."""
         if self.model is not None:
-            return self.model, tuple((_arrays(given), _arrays(wanted)) for given, wanted in self.data)
+            return self.model, tuple(
+                (_arrays(given), _arrays(wanted)) for given, wanted in self.data
+            )
         assert self.path is not None, self.name
         if self.path.is_dir():
             model = onnx.load(self.path / "model.onnx")

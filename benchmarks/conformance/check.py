@@ -28,9 +28,10 @@ _ELEMENTS = {
     "COMPLEX64": "complex numbers",
     "COMPLEX128": "complex numbers",
 }
-_KNOWN_ELEMENTS = frozenset(
-    ["FLOAT", "DOUBLE", "FLOAT16", "BFLOAT16", "INT64", "INT32", "INT16", "INT8", "UINT64", "UINT32", "UINT16", "UINT8", "BOOL", "UNDEFINED"]
-)
+_KNOWN_ELEMENTS = (
+    "FLOAT", "DOUBLE", "FLOAT16", "BFLOAT16", "INT64", "INT32", "INT16", "INT8",
+    "UINT64", "UINT32", "UINT16", "UINT8", "BOOL", "UNDEFINED",
+)  # fmt: skip
 _NARROW = "floats of at most 8 bits, integers of at most 4"
 
 

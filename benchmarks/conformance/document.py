@@ -75,7 +75,14 @@ def outcome_counts(records: Sequence[Record]) -> Iterator[str]:
 def operators_document(records: Sequence[Record]) -> str:
     """The whole document, from the records of every case."""
     return "\n".join(
-        (_OPENING, _MEASURED, _measured(records), _NOT_PASSED, _not_passed(records), own_operators())
+        (
+            _OPENING,
+            _MEASURED,
+            _measured(records),
+            _NOT_PASSED,
+            _not_passed(records),
+            own_operators(),
+        )
     )
 
 

@@ -11,7 +11,6 @@ import onnx
 import onnxruntime
 import pytest
 from onnx.reference import ReferenceEvaluator
-
 from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NoKernel
 
 from graphopt.graph import Constant, Graph, Input, Param, Value
@@ -45,7 +44,8 @@ from tensorgen.types import (
 
 NOT_IN_RUNTIME: Mapping[DType, str] = {
     float64: "tan asin acos atan sinh cosh asinh acosh atanh erf conv",
-    uint64: "max_pool max_pool_index reduce_max reduce_min argmax argmin top_k_values top_k_indices",
+    uint64: "max_pool max_pool_index reduce_max reduce_min argmax argmin top_k_values "
+    "top_k_indices",
 }
 """What ONNX Runtime may have no kernel for."""
 

@@ -105,9 +105,6 @@ def graph_of(inputs: tuple[Input, ...], *outputs: Value) -> Graph:
     return Graph(inputs, outputs, names, tuple(f"y{n}" for n in range(len(outputs))))
 
 
-def turned(x: Value) -> Value:
-    """A value that needs storage of its own: what follows cannot absorb it twice."""
-    return OP["exp"](x)
 
 
 def test_channels_are_joined_without_a_copy() -> None:
@@ -150,8 +147,8 @@ def test_outputs_go_right_to_the_caller() -> None:
     product = OP["matmul"](x, _weight(5, 5))
     layout, arena = check(graph_of((x,), OP["reshape"](product, shape=(20,))))
     assert len(layout.steps) == 1
-    assert layout.ports == {product: 0}
-    assert arena.plan.arena_bytes == 64 * 0
+    assert list(layout.ports.values()) == [0]
+    assert arena.plan.arena_bytes == 0
 
 
 def test_outputs_that_share_storage_are_copied() -> None:

@@ -1,0 +1,174 @@
+"""The schedules with zero trials: they fit the registers, they are stable, the right kind wins."""
+
+from __future__ import annotations
+
+import pytest
+
+from tensorgen.contraction import contraction_of
+from tensorgen.dialects import vector_dialect
+from tensorgen.expr import Fold, Tensor, apply, compute, reduce, reduce_sum
+from tensorgen.lower import lower
+from tensorgen.schedule import Lanes, Loops, RegisterTile, RowStages, ScheduleError, VectorSource
+from tensorgen.sketch import (
+    PARALLEL_WORK,
+    default_schedule,
+    loop_schedule,
+    register_tiles,
+    shared_rows,
+)
+from tensorgen.target import Target
+from tensorgen.task import Task
+from tensorgen.types import Shape, TensorType, float32
+from tests.contraction_tasks import convolution, matmul
+
+AVX512 = Target.named("x86-64-v4")
+
+
+def tiles(task: Task, isa: str = "avx512", parallel: bool = False) -> list[RegisterTile]:
+    contraction = contraction_of(task)
+    assert contraction is not None
+    dialect = vector_dialect(isa, contraction.dtype)
+    assert dialect is not None
+    estimates = list(register_tiles(task, contraction, dialect, parallel))
+    assert all(estimate.cycles > 0 for estimate in estimates)
+    return [estimate.schedule for estimate in estimates]
+
+
+@pytest.mark.parametrize("isa", ["c99", "sse42", "avx2", "avx512", "neon"])
+@pytest.mark.parametrize("shape", [(64, 64, 64), (1, 1000, 9), (7, 5, 3), (1000, 1, 8)])
+def test_tiles_fit_the_registers(isa: str, shape: tuple[int, int, int]) -> None:
+    rows, columns, depth = shape
+    dialect = vector_dialect(isa, float32)
+    assert dialect is not None
+    for tile in tiles(matmul((), rows, columns, depth), isa):
+        assert tile.lanes == dialect.lanes
+        assert tile.rows * tile.vectors + tile.vectors + 1 <= dialect.registers
+        assert tile.rows >= 1
+
+
+def test_only_constants_are_relaid_ahead() -> None:
+    for constant in ((False, False), (False, True), (True, False), (True, True)):
+        for tile in tiles(matmul((), 33, 40, 8, constant=constant)):
+            if tile.source is VectorSource.PACKED:
+                assert constant[tile.vector_operand]
+            if tile.row_packed:
+                assert constant[1 - tile.vector_operand]
+
+
+def test_reading_in_place_needs_neighbours_in_order() -> None:
+    task = matmul((), 33, 40, 8, transposed=(False, True))
+    assert not [t for t in tiles(task) if t.source is VectorSource.DIRECT and t.vector_operand == 1]
+
+
+def test_the_choice_is_the_same_every_time() -> None:
+    for task in (matmul((), 128, 128, 128), convolution((14, 14), (3, 3), channels=(64, 64))):
+        chosen = default_schedule(task, AVX512, 8)
+        assert isinstance(chosen, RegisterTile)
+        assert chosen.parallel
+        assert default_schedule(task, AVX512, 8) == chosen
+
+
+def test_small_kernels_do_not_wake_the_threads() -> None:
+    small = default_schedule(matmul((), 4, 16, 4), AVX512, 8)
+    assert isinstance(small, RegisterTile)
+    assert not small.parallel
+    large = default_schedule(matmul((), 64, 64, PARALLEL_WORK // 64), AVX512, 1)
+    assert isinstance(large, RegisterTile)
+    assert not large.parallel
+
+
+def test_squares_are_not_tiles() -> None:
+    type = TensorType(float32, (8, 8))
+    x = Tensor(0, type)
+    stage = compute((8, 8), lambda i, j: reduce_sum(8, lambda k: x[i, k] * x[k, j]))
+    task = Task((type,), (stage,), (0,), (False,))
+    schedule = default_schedule(task, AVX512, 1)
+    assert lower(task, schedule).kernel.outputs
+
+
+# Loops
+
+
+def elementwise(shape: Shape) -> Task:
+    x = Tensor(0, TensorType(float32, shape))
+    stage = compute(shape, lambda *axes: apply("exp", x[axes]))
+    return Task((x.type,), (stage,), (0,), (False,))
+
+
+def reduction(rows: int, columns: int, along: int) -> Task:
+    x = Tensor(0, TensorType(float32, (rows, columns)))
+    stage = (
+        compute((rows,), lambda i: reduce_sum(columns, lambda k: x[i, k]))
+        if along == 1
+        else compute((columns,), lambda j: reduce_sum(rows, lambda k: x[k, j]))
+    )
+    return Task((x.type,), (stage,), (0,), (False,))
+
+
+def test_lanes_follow_memory() -> None:
+    for task, lanes in (
+        (elementwise((64, 64)), Lanes.OUTPUT),
+        (reduction(64, 256, 1), Lanes.REDUCTION),
+        (reduction(256, 64, 0), Lanes.OUTPUT),
+    ):
+        schedule = loop_schedule(task, 1)
+        assert isinstance(schedule, Loops)
+        assert schedule.lanes is lanes, str(task)
+
+
+def test_large_loops_are_shared() -> None:
+    schedule = loop_schedule(elementwise((512, 512)), 4)
+    assert isinstance(schedule, Loops)
+    assert schedule.parallel >= 1
+    alone = loop_schedule(elementwise((512, 512)), 1)
+    assert isinstance(alone, Loops)
+    assert alone.parallel == 0
+
+
+def rows_task(reader: str) -> Task:
+    x = Tensor(0, TensorType(float32, (6, 8)))
+    first = compute((6,), lambda i: reduce(Fold.MAX, 8, lambda k: x[i, k]))
+    top = Tensor(1, first.type)
+    second = {
+        "own": compute((6, 8), lambda i, j: x[i, j] - top[i]),
+        "other": compute((6, 8), lambda i, j: x[i, j] - top[5 - i]),
+        "columns": compute((8, 6), lambda i, j: x[j, i] - top[j]),
+    }[reader]
+    return Task((x.type,), (first, second), (1,), (False,))
+
+
+@pytest.mark.parametrize(("reader", "depth"), [("own", 1), ("other", 0), ("columns", 0)])
+def test_shared_rows(reader: str, depth: int) -> None:
+    assert shared_rows(rows_task(reader)) == depth
+    schedule = loop_schedule(rows_task(reader), 1)
+    assert isinstance(schedule, RowStages)
+    assert schedule.rows == depth
+
+
+def test_axes_of_one_element_are_read_at_zero() -> None:
+    x = Tensor(0, TensorType(float32, (1, 6, 8)))
+    first = compute((1, 6), lambda n, i: reduce_sum(8, lambda k: x[n, i, k]))
+    total = Tensor(1, first.type)
+    second = compute((1, 6, 8), lambda n, i, j: x[n, i, j] / total[0, i])
+    assert shared_rows(Task((x.type,), (first, second), (1,), (False,))) == 2
+
+
+# Refused
+
+
+def test_stages_must_match_the_schedule() -> None:
+    one, two = elementwise((8,)), rows_task("own")
+    loops = Loops(Lanes.OUTPUT, 8, 0, 0)
+    with pytest.raises(ScheduleError, match="loops: expected one stage, got 2"):
+        lower(two, loops)
+    with pytest.raises(ScheduleError, match="rows: expected 1 stages, got 2"):
+        lower(one, RowStages(0, (loops, loops), 0, 0))
+
+
+def test_schedules_have_a_text() -> None:
+    assert str(Loops(Lanes.REDUCTION, 32, 8, 1)) == "lanes(reduction, 32); unroll(8); parallel(1)"
+    tile = RegisterTile(1, VectorSource.PACKED, True, 6, 4, 16, False, True)
+    assert str(tile) == (
+        "register_tile(6 x 4*16); vectors(packed); rows(packed); order(rows, vector tiles); "
+        "parallel(tiles)"
+    )
