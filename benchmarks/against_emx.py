@@ -75,7 +75,7 @@ def main() -> int:
         theirs.model(ctypes.c_int(1), ctypes.c_int(1), *pointers)
 
     run_theirs()
-    result = np.asarray(ours(image))
+    result = np.asarray(ours(image), np.float32)
     times = [(seconds(lambda: ours(image)), seconds(run_theirs)) for _ in range(ROUNDS)]
     mine, other = (statistics.median(column) * 1e3 for column in zip(*times, strict=True))
     print(f"largest difference {np.abs(result - scores).max():.2e}")

@@ -84,7 +84,9 @@ def compile_graph(
     layout = lay_out(graph, steps, stored_views(graph))
     kernels = _lower_tasks(layout, target, threads)
     constants = _Constants()
-    arguments = [_packed_inputs(step, kernels[step.task], layout, constants) for step in layout.steps]
+    arguments = [
+        _packed_inputs(step, kernels[step.task], layout, constants) for step in layout.steps
+    ]
     arena = _plan(layout, kernels, threads)
     printed = _print_kernels(kernels, target, strict)
     calls = tuple(
@@ -191,9 +193,9 @@ def _row_bound(load: Load, task: Task) -> bool:
     return depth > 0 and load.indices[:depth] == stage.axes[:depth]
 
 
-def _print_kernels(kernels: Mapping[Task, _Entry], target: Target, strict: bool) -> dict[
-    Task, Kernel
-]:
+def _print_kernels(
+    kernels: Mapping[Task, _Entry], target: Target, strict: bool
+) -> dict[Task, Kernel]:
     printed: dict[Task, Kernel] = {}
     for task, entry in kernels.items():
         spelling = Spelling(target.isa, strict, bool(entry.overwritable))
@@ -271,9 +273,7 @@ def _packed_inputs(
 
 
 def _plan(layout: Layout, kernels: Mapping[Task, _Entry], threads: int) -> ArenaUse:
-    scratch = [
-        sum(_scratch_sizes(kernels[step.task].lowered, threads)) for step in layout.steps
-    ]
+    scratch = [sum(_scratch_sizes(kernels[step.task].lowered, threads)) for step in layout.steps]
 
     def may_take_over(number: int, value: Value) -> bool:
         step = layout.steps[number]
@@ -351,4 +351,3 @@ def flops(task: Task) -> int:
 
 def _bytes(task: Task) -> int:
     return sum(type.bytes for type in (*task.inputs, *task.output_types))
-

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Union, assert_never
+from typing import TYPE_CHECKING, assert_never
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from tensorgen.types import Array, TensorType, type_of
 if TYPE_CHECKING:
     from graphopt.ops.spec import OpSpec
 
-Param = Union[int, float, str, bool, tuple["Param", ...]]
+Param = int | float | str | bool | tuple["Param", ...]
 Params = tuple[tuple[str, Param], ...]
 
 
@@ -111,7 +111,7 @@ class Node(_Identified):
         return dict(self.params)
 
 
-Value = Union[Input, Constant, Node]
+Value = Input | Constant | Node
 
 
 @dataclass(frozen=True, slots=True)

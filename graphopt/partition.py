@@ -24,6 +24,7 @@ from tensorgen.expr import (
     Load,
     Reduce,
     TensorExpr,
+    children,
     const,
     inline,
     loads,
@@ -38,6 +39,9 @@ from tensorgen.task import Task
 
 MAX_TERMS = 400
 """A fused expression does not grow beyond this many distinct terms."""
+
+MAX_TREE = 4096
+"""Nor beyond this many terms if each is counted as often as it is used."""
 
 MAX_STAGES = 12
 """Stages of one row task."""
@@ -171,7 +175,7 @@ def _absorb(
         if not _may_absorb(fragment, operand, inner, single):
             continue
         candidate = _inlined(fragment, operand, inner)
-        if _size(candidate) <= MAX_TERMS and _keeps_tiles(candidate):
+        if _is_small(candidate) and _keeps_tiles(candidate):
             fragment = candidate
     return fragment
 
@@ -185,9 +189,7 @@ def _with_literals(expr: TensorExpr, operands: Sequence[Value]) -> TensorExpr:
     }
     if not values:
         return expr
-    body = substitute(
-        expr.body, lambda t: values.get(t.operand) if isinstance(t, Load) else None
-    )
+    body = substitute(expr.body, lambda t: values.get(t.operand) if isinstance(t, Load) else None)
     return simplify_tensor(TensorExpr(expr.axes, body))
 
 
@@ -211,10 +213,7 @@ def _may_absorb(fragment: Fragment, operand: Value, inner: Fragment, single: boo
         return False
     if _has_reduction(fragment.expr):
         return _reads_once(fragment, operand)
-    return (
-        inner.expr.type.size >= fragment.expr.type.size
-        or inner.expr.type.size <= CHEAP_ELEMENTS
-    )
+    return inner.expr.type.size >= fragment.expr.type.size or inner.expr.type.size <= CHEAP_ELEMENTS
 
 
 def _inlined(fragment: Fragment, operand: Value, inner: Fragment) -> Fragment:
@@ -267,9 +266,11 @@ def _task_of(fragment: Fragment) -> Task:
     if fragment.contraction is None:
         return Task(types, (fragment.expr,), (0,), constant)
     body = fragment.expr.body
-    identity = isinstance(body, Load) and body.operand == len(types)
-    if identity and body.indices == fragment.expr.axes:
-        return Task(types, (fragment.contraction,), (0,), constant)
+    match body:
+        case Load(operand=operand, indices=indices) if (
+            operand == len(types) and indices == fragment.expr.axes
+        ):
+            return Task(types, (fragment.contraction,), (0,), constant)
     return Task(types, (fragment.contraction, fragment.expr), (1,), constant)
 
 
@@ -338,8 +339,12 @@ def _reads_once(fragment: Fragment, operand: Value) -> bool:
     return len(reads) == 1 and work <= operand.type.size
 
 
-def _size(fragment: Fragment) -> int:
-    return sum(1 for _ in walk(fragment.expr.body))
+def _is_small(fragment: Fragment) -> bool:
+    """True if the expression is neither too large nor, through sharing, too large a tree."""
+    sizes: dict[bytes, int] = {}
+    for term in walk(fragment.expr.body):
+        sizes[term.digest] = 1 + sum(sizes[part.digest] for part in children(term))
+    return len(sizes) <= MAX_TERMS and sizes[fragment.expr.body.digest] <= MAX_TREE
 
 
 # Rows
@@ -458,9 +463,7 @@ def _merge_rows(group: Sequence[Step], steps: Sequence[Step], graph: Graph) -> S
     outside = _behind((*graph.outputs, *read), made)
     kept = tuple(i for i, value in enumerate(produced) if value in outside)
     assert kept, "a group of rows computes something that is used"
-    return Step(
-        replace(task, outputs=kept), inputs, tuple(produced[position] for position in kept)
-    )
+    return Step(replace(task, outputs=kept), inputs, tuple(produced[position] for position in kept))
 
 
 def _ordered(steps: Sequence[Step]) -> list[Step]:
@@ -492,4 +495,3 @@ def _sources(value: Value, maker: Mapping[Value, Step]) -> Iterator[Step]:
     elif not isinstance(value, Input | Constant):
         for operand in inputs_of(value):
             yield from _sources(operand, maker)
-

@@ -87,9 +87,7 @@ def _root(value: Value, parts: Mapping[Value, Part]) -> tuple[Value, int]:
     return value, offset
 
 
-def _may_move(
-    operand: Value, parts: Mapping[Value, Part], made: set[Value], result: Value
-) -> bool:
+def _may_move(operand: Value, parts: Mapping[Value, Part], made: set[Value], result: Value) -> bool:
     """True if the storage of an operand can become a part of the result's."""
     root, start = _root(operand, parts)
     return (
@@ -125,9 +123,7 @@ def _joined(
     return placed if any(_may_move(o, parts, made, result) for o in result.inputs) else None
 
 
-def _copy_into(
-    operand: Value, result: Value, offset: int, parts: dict[Value, Part]
-) -> Step:
+def _copy_into(operand: Value, result: Value, offset: int, parts: dict[Value, Part]) -> Step:
     """A step that copies a value into its part of a concatenation."""
     copied = copy_of(operand, f"{result.digest.hex()}:{offset}")
     parts[copied] = Part(result, offset)

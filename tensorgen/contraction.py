@@ -23,7 +23,6 @@ from tensorgen.expr import (
     Fold,
     Load,
     Reduce,
-    TensorExpr,
     const,
     free_axes,
     loads,
@@ -122,7 +121,8 @@ def split_axes(
     Gives the new axes, outer before inner in place of the old, and the value of each old axis that
     is gone.
     """
-    current, values = list(axes), {}
+    current = list(axes)
+    values: dict[Axis, Expr] = {}
     remaining = list(terms)
     while (split := _next_split(remaining, current)) is not None:
         axis, size = split
@@ -175,9 +175,7 @@ def _epilogue(task: Task) -> tuple[Expr, Expr] | None:
     inverse = inverse_axes(indices, stage.axes, axes)
     if inverse is None:
         return None
-    positions = {
-        axis: _replaced(values.get(axis, axis), inverse) for axis in last.axes
-    }
+    positions = {axis: _replaced(values.get(axis, axis), inverse) for axis in last.axes}
     value = substitute(
         last.body,
         lambda t: (

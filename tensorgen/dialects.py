@@ -170,5 +170,3 @@ def vector_dialect(isa: str, dtype: DType) -> VectorDialect | None:
     if dtype not in (float32, float64):
         return None
     return VECTOR_DIALECTS.get((isa, dtype.name)) or _scalar(dtype)
-
-

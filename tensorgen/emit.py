@@ -74,32 +74,34 @@ def emit_kernel(
     With `in_place`, results may share storage with inputs of the same type, so no pointer is
     declared `restrict`.
     """
-    printer = _Printer(spelling, {buffer.number: buffer for buffer in kernel.parameters})
+    printer = _Printer(spelling)
+    names = tuple(printer.parameter(buffer) for buffer in kernel.parameters)
     printer.block(kernel.body)
     parameters = tuple(
-        Parameter(buffer.name, buffer.dtype, buffer.space is not Space.INPUT)
-        for buffer in kernel.parameters
+        Parameter(text, buffer.dtype, buffer.space is not Space.INPUT)
+        for text, buffer in zip(names, kernel.parameters, strict=True)
     )
     qualifier = "" if spelling.in_place else "restrict "
     declared = ", ".join(
         f"{'' if parameter.writes else 'const '}{parameter.dtype.c_name} *{qualifier}"
-        f"{_parameter_name(buffer)}"
-        for parameter, buffer in zip(parameters, kernel.parameters, strict=True)
+        f"{parameter.name}"
+        for parameter in parameters
+    )
+    unused = (
+        f"    (void){text};"
+        for text, buffer in zip(names, kernel.parameters, strict=True)
+        if buffer.number not in printer.used
     )
     lines = [
         "/* " + "\n * ".join(_comment("expr", expression) + _comment("schedule", schedule)) + " */",
         *_filled(f"static void {name}({declared})"),
         "{",
-        *(f"    (void){_parameter_name(b)};" for b in printer.unused(kernel)),
+        *unused,
         *printer.lines,
         "}",
     ]
     functions = tuple(sorted(printer.functions))
     return Kernel(name, "\n".join(lines) + "\n", parameters, functions, schedule, expression)
-
-
-def _parameter_name(buffer: Buffer) -> str:
-    return f"{buffer.name}_all" if buffer.space is Space.SCRATCH else buffer.name
 
 
 def _comment(label: str, text: str) -> list[str]:
@@ -120,37 +122,68 @@ def _filled(text: str) -> list[str]:
 
 @dataclass(slots=True)
 class _Printer:
+    """The state of printing one function; `visible` holds the names of the scopes around."""
+
     spelling: Spelling
-    buffers: dict[int, Buffer]
     lines: list[str] = field(default_factory=list)
     functions: set[str] = field(default_factory=set)
     used: set[int] = field(default_factory=set)
+    buffers: dict[int, tuple[Buffer, str]] = field(default_factory=dict)
+    pools: dict[int, str] = field(default_factory=dict)
+    axes: dict[int, str] = field(default_factory=dict)
     named: dict[bytes, str] = field(default_factory=dict)
+    visible: set[str] = field(default_factory=set)
     depth: int = 1
-    constants: int = 0
     shared: bool = False
 
-    def unused(self, kernel: LoopKernel) -> list[Buffer]:
-        """Parameters that no statement mentions."""
-        return [buffer for buffer in kernel.parameters if buffer.number not in self.used]
+    def parameter(self, buffer: Buffer) -> str:
+        """The name of a parameter. Scratch is a pool of which each thread takes its part."""
+        if buffer.space is Space.SCRATCH:
+            self.pools[buffer.number] = self.fresh(f"{buffer.name}_all")
+            return self.pools[buffer.number]
+        return self._name_buffer(buffer)
+
+    def fresh(self, name: str) -> str:
+        """The name, or with the first number behind it that makes it new where it is visible."""
+        candidate, count = name, 1
+        while candidate in self.visible:
+            count += 1
+            candidate = f"{name}{count}"
+        self.visible.add(candidate)
+        return candidate
+
+    def _numbered(self, label: str) -> str:
+        """The first of label_1, label_2, … that is new where it is visible."""
+        count = 1
+        while f"{label}_{count}" in self.visible:
+            count += 1
+        return self.fresh(f"{label}_{count}")
+
+    def _name_buffer(self, buffer: Buffer) -> str:
+        name = self.fresh(buffer.name)
+        self.buffers[buffer.number] = (buffer, name)
+        return name
 
     def line(self, text: str) -> None:
         self.lines.append("    " * self.depth + text if text else "")
 
     @contextmanager
-    def _indented(self) -> Iterator[None]:
+    def _scope(self) -> Iterator[None]:
+        """Inside braces: one step further right; names declared there end there."""
+        outside = set(self.visible)
         self.depth += 1
         yield
         self.depth -= 1
+        self.visible = outside
 
     # Statements
 
     def block(self, body: tuple[Stmt, ...]) -> None:
         for statement in body:
-            if isinstance(statement, Allocate) and len(body) > 1:
-                # A scope of its own: statements beside it may allocate the same buffer.
+            if isinstance(statement, Allocate | Declare) and len(body) > 1:
+                # A scope of its own: statements beside it may declare the same names.
                 self.line("{")
-                with self._indented():
+                with self._scope():
                     self.statement(statement)
                 self.line("}")
             else:
@@ -167,16 +200,18 @@ class _Printer:
                 self.block(body)
             case If(condition=condition, body=body):
                 self.line(f"if ({self.text(condition)}) {{")
-                with self._indented():
+                with self._scope():
                     self.block(body)
                 self.line("}")
-            case Declare(registers=registers):
+            case Declare(registers=registers, body=body):
                 for register in registers:
+                    assert self.fresh(register.name) == register.name, "registers nest"
                     self.line(f"{self._dialect(register.dtype).type} {register.name};")
+                self.block(body)
             case Fill(register=register, value=value):
                 dialect = self._dialect(register.dtype)
                 filled = dialect.fill.format(x=self.text(value))
-                self.line(f"{register.name} = {filled};")
+                self._assignment(f"{register.name} = ", filled)
             case VectorLoad(register=register, buffer=buffer, index=index, count=count):
                 self._vector_load(register.name, buffer, index, count)
             case VectorStore(buffer=buffer, index=index, register=register, count=count):
@@ -188,13 +223,12 @@ class _Printer:
                 template = (
                     dialect.multiply_then_add if self.spelling.strict else dialect.multiply_add
                 )
-                value = template.format(a=left.name, b=right.name, c=target.name)
-                self.line(f"{target.name} = {value};")
+                total = template.format(a=left.name, b=right.name, c=target.name)
+                self.line(f"{target.name} = {total};")
             case _:
                 assert_never(statement)
 
     def _loop(self, loop: For) -> None:
-        name = loop.axis.name
         match loop.kind:
             case LoopKind.PARALLEL:
                 collapse = f"_COLLAPSE({loop.collapse})" if loop.collapse > 1 else ""
@@ -208,45 +242,43 @@ class _Printer:
                 pass
             case _:
                 assert_never(loop.kind)
+        outside = set(self.visible)
+        name = self.fresh(loop.axis.name)
+        self.axes[loop.axis.position] = name
         self.line(f"for (ptrdiff_t {name} = 0; {name} < {loop.axis.extent}; {name}++) {{")
-        outside, self.shared = self.shared, self.shared or loop.kind is LoopKind.PARALLEL
-        with self._indented():
+        serial, self.shared = self.shared, self.shared or loop.kind is LoopKind.PARALLEL
+        with self._scope():
             self.block(loop.body)
-        self.shared = outside
+        self.shared = serial
+        self.visible = outside
         self.line("}")
 
     def _allocate(self, buffer: Buffer) -> None:
-        self.buffers[buffer.number] = buffer
-        c_type = buffer.dtype.c_name
+        name, c_type = self._name_buffer(buffer), buffer.dtype.c_name
         match buffer.space:
             case Space.SCALAR:
-                self.line(f"{c_type} {buffer.name};")
+                self.line(f"{c_type} {name};")
             case Space.STACK:
-                self.line(f"{c_type} {buffer.name}[{buffer.size}];")
+                self.line(f"{c_type} {name}[{buffer.size}];")
             case Space.SCRATCH:
                 self.used.add(buffer.number)
                 # Outside a loop of ours the thread's number would be that of the caller's team.
                 offset = f" + (size_t)TASOR_THREAD * {buffer.size}" if self.shared else ""
-                self.line(f"{c_type} *const {buffer.name} = {buffer.name}_all{offset};")
+                self.line(f"{c_type} *const {name} = {self.pools[buffer.number]}{offset};")
             case Space.INPUT | Space.OUTPUT:
                 raise AssertionError("parameters are not allocated")
             case _:
                 assert_never(buffer.space)
 
     def _store(self, buffer: Buffer, index: Expr, value: Expr) -> None:
-        shared = _shared_terms(value)
-        if shared:
-            before = dict(self.named)
-            for term in shared:
-                text = self._value(term)
-                self.constants += 1
-                name = f"{_label(term)}_{self.constants}"
-                self._assignment(f"const {_local_type(term)} {name} = ", text)
-                self.named[term.digest] = name
-            self._assignment(f"{self._element(buffer, index)} = ", self._stored(buffer, value))
-            self.named = before
-        else:
-            self._assignment(f"{self._element(buffer, index)} = ", self._stored(buffer, value))
+        before = dict(self.named)
+        for term in _shared_terms(value):
+            text = self._value(term)
+            name = self._numbered(_label(term))
+            self._assignment(f"const {_local_type(term)} {name} = ", text)
+            self.named[term.digest] = name
+        self._assignment(f"{self._element(buffer, index)} = ", self._stored(buffer, value))
+        self.named = before
 
     def _assignment(self, target: str, value: str) -> None:
         indent = "    " * self.depth
@@ -268,9 +300,8 @@ class _Printer:
 
     def _element(self, buffer: Buffer, index: Expr) -> str:
         self.used.add(buffer.number)
-        if buffer.space is Space.SCALAR:
-            return buffer.name
-        return f"{buffer.name}[{self.text(index)}]"
+        name = self.buffers[buffer.number][1]
+        return name if buffer.space is Space.SCALAR else f"{name}[{self.text(index)}]"
 
     # Vectors
 
@@ -281,20 +312,20 @@ class _Printer:
 
     def _pointer(self, buffer: Buffer, index: Expr) -> str:
         self.used.add(buffer.number)
-        position = self.text(index)
-        return buffer.name if position == "0" else f"{buffer.name} + {position}"
+        name, position = self.buffers[buffer.number][1], self.text(index)
+        return name if position == "0" else f"{name} + {position}"
 
     def _vector_load(self, register: str, buffer: Buffer, index: Expr, count: int) -> None:
         dialect = self._dialect(buffer.dtype)
         pointer = self._pointer(buffer, index)
         if count == dialect.lanes:
-            self.line(f"{register} = {dialect.load.format(p=pointer)};")
+            self._assignment(f"{register} = ", dialect.load.format(p=pointer))
         elif dialect.load_partial is not None:
             mask = f"0x{(1 << count) - 1:X}"
-            self.line(f"{register} = {dialect.load_partial.format(p=pointer, m=mask)};")
+            self._assignment(f"{register} = ", dialect.load_partial.format(p=pointer, m=mask))
         else:
             self.line("{")
-            with self._indented():
+            with self._scope():
                 c_type = buffer.dtype.c_name
                 self.line(f"{c_type} part[{dialect.lanes}] = {{0}};")
                 self.line(f"memcpy(part, {pointer}, {count} * sizeof(part[0]));")
@@ -312,16 +343,18 @@ class _Printer:
         match term:
             case Const(value=value, dtype=dtype):
                 return _literal(value, dtype, outer)
-            case Axis(name=name):
-                return name
+            case Axis(position=position):
+                return self.axes[position]
             case Load(operand=operand, indices=(index,)):
-                return self._element(self.buffers[operand], index)
+                return self._element(self.buffers[operand][0], index)
             case Apply():
                 return self._apply(term, outer)
             case Cast():
                 return self._cast(term, outer)
             case Select(condition=condition, then=then, otherwise=otherwise):
-                text = f"{self.text(condition, 4)} ? {self.text(then, 4)} : {self.text(otherwise, 3)}"
+                text = (
+                    f"{self.text(condition, 4)} ? {self.text(then, 4)} : {self.text(otherwise, 3)}"
+                )
                 return f"({text})" if outer > 3 else text
             case Load() | Reduce():
                 raise AssertionError("loops hold flat loads and no reductions")

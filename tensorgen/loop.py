@@ -13,9 +13,9 @@ other. Float arithmetic is as written, save that `MultiplyAdd` may round once or
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
-from typing import Union, assert_never
+from typing import assert_never
 
 from tensorgen.expr import Axis, Expr, Load
 from tensorgen.types import DType, TensorType
@@ -33,7 +33,7 @@ class Space(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """`size` elements of one type; `number` is unique in its kernel, `name` too."""
+    """`size` elements of one type; `number` is unique in its kernel, `name` is for display."""
 
     number: int
     name: str
@@ -99,7 +99,7 @@ class If:
 
 @dataclass(frozen=True, slots=True)
 class Register:
-    """A vector variable of `lanes` elements; declared by its first `Fill` or `VectorLoad`."""
+    """A vector variable of `lanes` elements; its name is unique where it is declared."""
 
     name: str
     dtype: DType
@@ -108,9 +108,10 @@ class Register:
 
 @dataclass(frozen=True, slots=True)
 class Declare:
-    """Registers that exist in the rest of the block, undefined at first."""
+    """Registers that exist in `body`, undefined at first."""
 
     registers: tuple[Register, ...]
+    body: tuple[Stmt, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +151,7 @@ class MultiplyAdd:
     right: Register
 
 
-Stmt = Union[For, Store, Allocate, If, Declare, Fill, VectorLoad, VectorStore, MultiplyAdd]
+Stmt = For | Store | Allocate | If | Declare | Fill | VectorLoad | VectorStore | MultiplyAdd
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,31 +177,21 @@ lowered, which are numbered from 0."""
 
 
 @dataclass(slots=True)
-class Names:
-    """Numbers and names that are unique in the kernel being built."""
+class Numbers:
+    """Numbers that are unique in the kernel being built; names are for display."""
 
     buffers: int = 0
     axes: int = FIRST_LOOP
-    used: set[str] = field(default_factory=set)
-
-    def unique(self, name: str) -> str:
-        """The name itself, or with the first free number behind it."""
-        candidate, count = name, 1
-        while candidate in self.used:
-            count += 1
-            candidate = f"{name}{count}"
-        self.used.add(candidate)
-        return candidate
 
     def buffer(self, name: str, dtype: DType, size: int, space: Space) -> Buffer:
         """A buffer of its own number."""
         self.buffers += 1
-        return Buffer(self.buffers - 1, self.unique(name), dtype, size, space)
+        return Buffer(self.buffers - 1, name, dtype, size, space)
 
     def axis(self, name: str, extent: int) -> Axis:
         """A loop variable of its own position."""
         self.axes += 1
-        return Axis(self.axes - 1, extent, self.unique(name))
+        return Axis(self.axes - 1, extent, name)
 
 
 def nested(axes: tuple[Axis, ...], body: tuple[Stmt, ...], kind: LoopKind) -> tuple[Stmt, ...]:
@@ -220,9 +211,9 @@ def statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
     for statement in body:
         yield statement
         match statement:
-            case For() | Allocate() | If():
+            case For() | Allocate() | If() | Declare():
                 yield from statements(statement.body)
-            case Store() | Declare() | Fill() | VectorLoad() | VectorStore() | MultiplyAdd():
+            case Store() | Fill() | VectorLoad() | VectorStore() | MultiplyAdd():
                 pass
             case _:
                 assert_never(statement)

@@ -56,7 +56,7 @@ class _Memory:
 class _State:
     memory: dict[int, _Memory] = field(default_factory=dict)
     axes: dict[int, int] = field(default_factory=dict)
-    registers: dict[Register, Array] = field(default_factory=dict)
+    registers: dict[Register, Any] = field(default_factory=dict)
 
 
 def run_kernel(kernel: LoopKernel, inputs: Sequence[Array]) -> tuple[Array, ...]:
@@ -105,7 +105,7 @@ def _run(statement: Stmt, state: _State) -> None:
             if bool(_value(condition, state)):
                 _run_block(statement.body, state)
         case Declare():
-            pass
+            _run_block(statement.body, state)
         case Fill(register=register, value=value):
             state.registers[register] = np.full(
                 register.lanes, _value(value, state), register.dtype.numpy
@@ -124,8 +124,8 @@ def _run(statement: Stmt, state: _State) -> None:
             memory.data[start : start + count] = state.registers[register][:count]
             memory.written[start : start + count] = True
         case MultiplyAdd(target=target, left=left, right=right):
-            product = state.registers[left] * state.registers[right]
-            state.registers[target] = state.registers[target] + product
+            product = np.multiply(state.registers[left], state.registers[right])
+            state.registers[target] = np.add(state.registers[target], product)
         case _:
             assert_never(statement)
 
@@ -161,12 +161,10 @@ def _converted(value: Any, source: DType, target: DType, bits: bool) -> Any:
     if bits:
         return np.asarray(value).astype(source.numpy).view(target.numpy)[()]
     if target.is_integer and source.is_float:
-        limits = np.iinfo(target.numpy)
+        limits = np.iinfo(target.name)
         if np.isnan(value):
             return target.numpy.type(0)
         clipped = min(max(float(np.trunc(value)), float(limits.min)), float(limits.max))
         return target.numpy.type(min(max(int(clipped), int(limits.min)), int(limits.max)))
     rounded = np.asarray(value).astype(target.numpy)
     return rounded.astype(target.computed.numpy)[()]
-
-

@@ -19,7 +19,7 @@ from tensorgen.expr import (
     operand_name,
 )
 from tensorgen.flat import FlatStage, flat_index, merge_axes, merge_reduction_axes
-from tensorgen.loop import Allocate, Buffer, LoopKernel, LoopKind, Names, Space, Stmt, nested
+from tensorgen.loop import Allocate, Buffer, LoopKernel, LoopKind, Numbers, Space, Stmt, nested
 from tensorgen.lower_contraction import lower_register_tile
 from tensorgen.lower_loops import StageLowering, replace_axes
 from tensorgen.schedule import Loops, RegisterTile, RowStages, Schedule, ScheduleError
@@ -61,22 +61,24 @@ def lower(task: Task, schedule: Schedule) -> Lowered:
             assert_never(schedule)
 
 
-def parameter_buffers(task: Task, names: Names) -> tuple[tuple[Buffer, ...], tuple[Buffer, ...]]:
+def parameter_buffers(
+    task: Task, numbers: Numbers
+) -> tuple[tuple[Buffer, ...], tuple[Buffer, ...]]:
     """Buffers for the task's inputs and results."""
     inputs = tuple(
-        names.buffer(operand_name(position), type.dtype, type.size, Space.INPUT)
+        numbers.buffer(operand_name(position), type.dtype, type.size, Space.INPUT)
         for position, type in enumerate(task.inputs)
     )
     outputs = tuple(
-        names.buffer("out", type.dtype, type.size, Space.OUTPUT) for type in task.output_types
+        numbers.buffer("out", type.dtype, type.size, Space.OUTPUT) for type in task.output_types
     )
     return inputs, outputs
 
 
 def _lower_stages(task: Task, schedule: RowStages) -> LoopKernel:
     """Stages one after the other inside the loops over their common outer axes."""
-    names = Names()
-    inputs, outputs = parameter_buffers(task, names)
+    numbers = Numbers()
+    inputs, outputs = parameter_buffers(task, numbers)
     count = len(task.inputs)
     buffers: dict[int, Buffer] = dict(enumerate(inputs))
     row_local: set[int] = set()
@@ -90,7 +92,7 @@ def _lower_stages(task: Task, schedule: RowStages) -> LoopKernel:
         size = TensorType(stage.type.dtype, shape).size
         on_stack = size * stage.type.dtype.bytes <= schedule.stack_bytes
         space = Space.SCALAR if size == 1 else Space.STACK if on_stack else Space.SCRATCH
-        buffer = names.buffer(f"row{position}", stage.type.dtype, size, space)
+        buffer = numbers.buffer(f"row{position}", stage.type.dtype, size, space)
         buffers[count + position] = buffer
         row_local.add(count + position)
         local.append(buffer)
@@ -98,12 +100,12 @@ def _lower_stages(task: Task, schedule: RowStages) -> LoopKernel:
             scratch.append(buffer)
 
     rows = tuple(
-        names.axis(axis.name, axis.extent) for axis in task.stages[0].axes[: schedule.rows]
+        numbers.axis(axis.name, axis.extent) for axis in task.stages[0].axes[: schedule.rows]
     )
     body: tuple[Stmt, ...] = ()
     for position, stage in enumerate(task.stages):
         body += _lower_stage(
-            stage, buffers, row_local, count + position, rows, schedule.stages[position], names
+            stage, buffers, row_local, count + position, rows, schedule.stages[position], numbers
         )
     for buffer in reversed(local):
         body = (Allocate(buffer, body),)
@@ -120,7 +122,7 @@ def _lower_stage(
     operand: int,
     rows: tuple[Axis, ...],
     schedule: Loops,
-    names: Names,
+    numbers: Numbers,
 ) -> tuple[Stmt, ...]:
     """One stage, for one row if `rows` is not empty."""
     depth = len(rows)
@@ -148,5 +150,5 @@ def _lower_stage(
         replace_axes(index, shared),
         merge_reduction_axes(replace_axes(body, shared)),
     )
-    lowering = StageLowering(names, schedule)
+    lowering = StageLowering(numbers, schedule)
     return lowering.lower(merge_axes(flat), buffers[operand], schedule.parallel)

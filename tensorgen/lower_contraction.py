@@ -41,7 +41,7 @@ from tensorgen.loop import (
     LoopKernel,
     LoopKind,
     MultiplyAdd,
-    Names,
+    Numbers,
     Register,
     Space,
     Stmt,
@@ -93,7 +93,7 @@ class _TileLowering:
     task: Task
     schedule: RegisterTile
     roles: Roles
-    names: Names
+    numbers: Numbers
     inputs: tuple[Buffer, ...]
     output: Buffer
     packing: list[TensorExpr | None]
@@ -102,7 +102,7 @@ class _TileLowering:
 
     @staticmethod
     def start(task: Task, schedule: RegisterTile, roles: Roles) -> _TileLowering:
-        contraction, names = roles.contraction, Names()
+        contraction, numbers = roles.contraction, Numbers()
         vector = schedule.vector_operand
         packing: list[TensorExpr | None] = [None] * len(task.inputs)
         if schedule.source is VectorSource.PACKED:
@@ -125,15 +125,15 @@ class _TileLowering:
             packed = packing[position]
             size = type.size if packed is None else packed.type.size
             name = operand_name(position) + ("_packed" if packed is not None else "")
-            inputs.append(names.buffer(name, type.dtype, size, Space.INPUT))
+            inputs.append(numbers.buffer(name, type.dtype, size, Space.INPUT))
         result = task.output_types[0]
-        output = names.buffer("out", result.dtype, result.size, Space.OUTPUT)
+        output = numbers.buffer("out", result.dtype, result.size, Space.OUTPUT)
         panel = None
         if schedule.source is VectorSource.RUNTIME:
             size = _length(roles.reduction) * schedule.vectors * schedule.lanes
-            panel = names.buffer("panel", contraction.dtype, size, Space.SCRATCH)
+            panel = numbers.buffer("panel", contraction.dtype, size, Space.SCRATCH)
         return _TileLowering(
-            task, schedule, roles, names, tuple(inputs), output, packing, panel, {}
+            task, schedule, roles, numbers, tuple(inputs), output, packing, panel, {}
         )
 
     @property
@@ -141,65 +141,49 @@ class _TileLowering:
         return self.roles.contraction
 
     def kernel(self) -> tuple[LoopKernel, Packing]:
+        """The loops over tiles, and the packing of the inputs."""
         roles, schedule = self.roles, self.schedule
         batch = self._loops(roles.batch)
         outer_rows = self._loops(roles.rows[:-1])
         outer_vectors = self._loops(roles.vectors[:-1])
+        row_name, extent = ("m", 1) if not roles.rows else _named(roles.rows[-1])
+        column_name, columns = _named(roles.vectors[-1])
         width = schedule.vectors * schedule.lanes
-        extent = roles.rows[-1].extent if roles.rows else 1
+        kind = LoopKind.PARALLEL if schedule.parallel else LoopKind.SERIAL
         body: list[Stmt] = []
-        for columns in spans(roles.vectors[-1].extent, width):
-            column = self._block(roles.vectors[-1].name, columns, width)
-            if schedule.vectors_outer:
-                before = (*batch, *outer_vectors, *column.loop)
-                inside: list[Stmt] = []
-                for span in spans(extent, schedule.rows):
-                    row = self._block(roles.rows[-1].name if roles.rows else "m", span, schedule.rows)
-                    tile = self._tile(row, column)
-                    inside.append((self._nest((*outer_rows, *row.loop), tile)))
-                body.extend(self._vectors_outer(before, column, inside, outer_rows))
-            else:
-                for span in spans(extent, schedule.rows):
-                    row = self._block(roles.rows[-1].name if roles.rows else "m", span, schedule.rows)
+        for column_span in spans(columns, width):
+            column = self._block(column_name, column_span, width)
+            tiles: list[Stmt] = []
+            for row_span in spans(extent, schedule.rows):
+                row = self._block(row_name, row_span, schedule.rows)
+                tile = self._tile(row, column)
+                if schedule.vectors_outer:
+                    tiles.extend(nested((*outer_rows, *row.loop), tile, LoopKind.SERIAL))
+                else:
                     loops = (*batch, *outer_rows, *row.loop, *outer_vectors, *column.loop)
-                    body.extend(self._shared(loops, self._tile(row, column), len(loops)))
+                    body.extend(nested(loops, tile, kind))
+            if schedule.vectors_outer:
+                panel = self._with_panel(column, tuple(tiles))
+                body.extend(nested((*batch, *outer_vectors, *column.loop), panel, kind))
         scratch = () if self.panel is None else (self.panel,)
         kernel = LoopKernel(self.inputs, (self.output,), scratch, tuple(body))
         return kernel, tuple(self.packing)
 
-    def _vectors_outer(
-        self,
-        before: tuple[Axis, ...],
-        column: _Block,
-        inside: list[Stmt | tuple[Stmt, ...]],
-        outer_rows: tuple[Axis, ...],
-    ) -> tuple[Stmt, ...]:
-        statements: tuple[Stmt, ...] = ()
-        for part in inside:
-            statements += part if isinstance(part, tuple) else (part,)
-        if self.panel is not None:
-            statements = (Allocate(self.panel, (*self._pack_panel(column), *statements)),)
-        return self._shared(before, statements, len(before))
-
-    def _nest(self, loops: tuple[Axis, ...], body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-        return nested(loops, body, LoopKind.SERIAL)
-
-    def _shared(
-        self, loops: tuple[Axis, ...], body: tuple[Stmt, ...], limit: int
-    ) -> tuple[Stmt, ...]:
-        """Loops around a body, all of them shared among the threads if there is a choice."""
-        kind = LoopKind.PARALLEL if self.schedule.parallel else LoopKind.SERIAL
-        return nested(loops[:limit], nested(loops[limit:], body, LoopKind.SERIAL), kind)
+    def _with_panel(self, column: _Block, tiles: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        """The tiles of one column, after its panel is packed if that is done at run time."""
+        if self.panel is None:
+            return tiles
+        return (Allocate(self.panel, (*self._pack_panel(column), *tiles)),)
 
     def _loops(self, axes: Sequence[Axis]) -> tuple[Axis, ...]:
-        loops = tuple(self.names.axis(axis.name, axis.extent) for axis in axes)
+        loops = tuple(self.numbers.axis(axis.name, axis.extent) for axis in axes)
         self.axes.update(zip(axes, loops, strict=True))
         return loops
 
     def _block(self, name: str, span: Span, tile: int) -> _Block:
         if span.blocks == 1:
             return _Block(const(span.start, int64), (), span.length, span.start // tile)
-        loop = self.names.axis(f"{name}_o", span.blocks)
+        loop = self.numbers.axis(f"{name}_o", span.blocks)
         return _Block(simplify(loop * tile + span.start), (loop,), tile, span.start // tile)
 
     # One tile
@@ -209,16 +193,15 @@ class _TileLowering:
         lanes = schedule.lanes
         vectors = -(-column.length // lanes)
         accumulators = [
-            [Register(self.names.unique(f"acc_{i}_{v}"), dtype, lanes) for v in range(vectors)]
+            [Register(f"acc_{i}_{v}", dtype, lanes) for v in range(vectors)]
             for i in range(row.length)
         ]
-        right = [Register(self.names.unique(f"vector_{v}"), dtype, lanes) for v in range(vectors)]
-        left = Register(self.names.unique("element"), dtype, lanes)
+        right = [Register(f"vector_{v}", dtype, lanes) for v in range(vectors)]
+        left = Register("element", dtype, lanes)
         flat = [register for group in accumulators for register in group]
-        statements: list[Stmt] = [Declare((*flat, *right, left))]
-        statements.extend(Fill(register, const(0, dtype)) for register in flat)
+        statements: list[Stmt] = [Fill(register, const(0, dtype)) for register in flat]
 
-        loops = tuple(self.names.axis(axis.name, axis.extent) for axis in self.roles.reduction)
+        loops = tuple(self.numbers.axis(axis.name, axis.extent) for axis in self.roles.reduction)
         point: dict[Axis, Expr] = dict(zip(self.roles.reduction, loops, strict=True))
         step: list[Stmt] = []
         for v, register in enumerate(right):
@@ -237,7 +220,8 @@ class _TileLowering:
             )
         # Unrolled, compilers share broadcasts between steps and run out of registers.
         statements.extend(nested(loops, tuple(step), LoopKind.ROLLED))
-        return (*statements, *self._finish(row, column, accumulators))
+        statements.extend(self._finish(row, column, accumulators))
+        return (Declare((*flat, *right, left), tuple(statements)),)
 
     def _vector_element(self, column: _Block, point: dict[Axis, Expr]) -> tuple[Buffer, Expr]:
         """Buffer and flat index of the first lane of a tile at a point of the reduction."""
@@ -288,9 +272,11 @@ class _TileLowering:
         for span in (Span(0, 1, column.length), Span(column.length, 1, width - column.length)):
             if span.length == 0:
                 continue
-            loops = tuple(self.names.axis(axis.name, axis.extent) for axis in self.roles.reduction)
+            loops = tuple(
+                self.numbers.axis(axis.name, axis.extent) for axis in self.roles.reduction
+            )
             point: dict[Axis, Expr] = dict(zip(self.roles.reduction, loops, strict=True))
-            lane = self.names.axis("lane", span.length)
+            lane = self.numbers.axis("lane", span.length)
             index = simplify(_row_major(self.roles.reduction, point) * width + lane + span.start)
             if span.start:
                 value: Expr = const(0, self.contraction.dtype)
@@ -316,8 +302,8 @@ class _TileLowering:
         lanes, contraction = self.schedule.lanes, self.contraction
         width = len(accumulators[0]) * lanes
         row_axis = self.roles.rows[-1] if self.roles.rows else None
-        across = self.names.axis("i", row.length)
-        along = self.names.axis("lane", column.length)
+        across = self.numbers.axis("i", row.length)
+        along = self.numbers.axis("lane", column.length)
         values = dict(self.axes)
         values[self.roles.vectors[-1]] = simplify(column.start + along)
         if row_axis is not None:
@@ -331,16 +317,14 @@ class _TileLowering:
             return tuple(
                 VectorStore(
                     self.output,
-                    replace_axes(
-                        index, {across: const(i, int64), along: const(v * lanes, int64)}
-                    ),
+                    replace_axes(index, {across: const(i, int64), along: const(v * lanes, int64)}),
                     register,
                     lanes,
                 )
                 for i, group in enumerate(accumulators)
                 for v, register in enumerate(group)
             )
-        tile = self.names.buffer("tile", contraction.dtype, row.length * width, Space.STACK)
+        tile = self.numbers.buffer("tile", contraction.dtype, row.length * width, Space.STACK)
         stores = tuple(
             VectorStore(tile, const((i * len(group) + v) * lanes, int64), register, lanes)
             for i, group in enumerate(accumulators)
@@ -379,6 +363,11 @@ class _TileLowering:
 
         value = widen(localise(placed))
         return Cast(value, self.output.dtype) if self.output.dtype.is_half else value
+
+
+def _named(axis: Axis) -> tuple[str, int]:
+    """Display name and extent of an axis."""
+    return axis.name, axis.extent
 
 
 def _length(axes: Sequence[Axis]) -> int:
@@ -422,7 +411,9 @@ def _packed(
         values.update(zip(roles.reduction, indices[len(outer) + 1 : -1], strict=True))
         if tiled:
             values[tiled[-1]] = position
-        load = source[substitute(factor.expr, lambda t: values.get(t) if isinstance(t, Axis) else None)]
+        load = source[
+            substitute(factor.expr, lambda t: values.get(t) if isinstance(t, Axis) else None)
+        ]
         if extent % length == 0:
             return load
         return select(position < extent, load, const(0, original.dtype))

@@ -7,7 +7,7 @@ order at the end: the same sum on every target, whatever its vectors.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, product
 from math import prod
@@ -30,7 +30,7 @@ from tensorgen.loop import (
     Buffer,
     For,
     LoopKind,
-    Names,
+    Numbers,
     Space,
     Stmt,
     Store,
@@ -41,7 +41,7 @@ from tensorgen.simplify import affine, simplify
 from tensorgen.types import int64
 
 
-def replace_axes(expr: Expr, values: dict[Axis, Expr]) -> Expr:
+def replace_axes(expr: Expr, values: Mapping[Axis, Expr]) -> Expr:
     """The term with axes replaced, simplified."""
     if not values:
         return expr
@@ -82,7 +82,10 @@ def switch_points(body: Expr, axis: Axis) -> tuple[int, ...]:
     points: set[int] = set()
     for term in walk(body):
         match term:
-            case Apply(op=op, args=(left, right)) if left.dtype == int64 and op.name in ("lt", "le"):
+            case Apply(op=op, args=(left, right)) if left.dtype == int64 and op.name in (
+                "lt",
+                "le",
+            ):
                 difference = affine(right).plus(affine(left).scaled(-1))
                 if [atom for atom, _ in difference.terms] != [axis]:
                     continue
@@ -100,7 +103,7 @@ def switch_points(body: Expr, axis: Axis) -> tuple[int, ...]:
 class StageLowering:
     """Everything needed to lower the body of one stage."""
 
-    names: Names
+    numbers: Numbers
     schedule: Loops
 
     def lower(self, stage: FlatStage, output: Buffer, parallel: int) -> tuple[Stmt, ...]:
@@ -117,7 +120,7 @@ class StageLowering:
         return _nest(loops, statements, parallel)
 
     def _rename(self, axes: Sequence[Axis]) -> tuple[dict[Axis, Expr], tuple[Axis, ...]]:
-        loops = tuple(self.names.axis(axis.name, axis.extent) for axis in axes)
+        loops = tuple(self.numbers.axis(axis.name, axis.extent) for axis in axes)
         return dict(zip(axes, loops, strict=True)), loops
 
     def _over_output(self, stage: FlatStage, output: Buffer, parallel: int) -> tuple[Stmt, ...]:
@@ -130,10 +133,12 @@ class StageLowering:
         result: list[Stmt] = []
         for span in self._output_spans(stage, tile):
             renamed, loops = self._rename(outer)
-            lane = self.names.axis(f"{inner.name}_i" if span.blocks > 1 else inner.name, span.length)
+            lane = self.numbers.axis(
+                f"{inner.name}_i" if span.blocks > 1 else inner.name, span.length
+            )
             position: Expr = lane + span.start
             if span.blocks > 1:
-                block = self.names.axis(f"{inner.name}_o", span.blocks)
+                block = self.numbers.axis(f"{inner.name}_o", span.blocks)
                 loops = (*loops, block)
                 position = position + block * span.length
             renamed[inner] = position
@@ -167,7 +172,7 @@ class StageLowering:
             def visit(inner: Expr) -> Expr:
                 if not isinstance(inner, Reduce):
                     return map_children(inner, visit)
-                buffer = self.names.buffer("acc", inner.dtype, lane.extent, Space.STACK)
+                buffer = self.numbers.buffer("acc", inner.dtype, lane.extent, Space.STACK)
                 accumulators.append(buffer)
                 renamed, loops = self._rename(inner.axes)
                 nested_statements, value = reduce_lanes(replace_axes(inner.body, renamed))
@@ -203,7 +208,7 @@ class StageLowering:
         def visit(inner: Expr) -> Expr:
             if not isinstance(inner, Reduce):
                 return map_children(inner, visit)
-            total = self.names.buffer("total", inner.dtype, 1, Space.SCALAR)
+            total = self.numbers.buffer("total", inner.dtype, 1, Space.SCALAR)
             scalars.append(total)
             nested_reduction = any(isinstance(t, Reduce) for t in walk(inner.body))
             extent = inner.axes[-1].extent if inner.axes else 1
@@ -226,18 +231,18 @@ class StageLowering:
         """Fold the innermost reduction axis into lane accumulators, then those into `total`."""
         tile = self.schedule.tile
         *outer, inner = term.axes
-        buffer = self.names.buffer("acc", term.dtype, tile, Space.STACK)
-        lane = self.names.axis("lane", tile)
+        buffer = self.numbers.buffer("acc", term.dtype, tile, Space.STACK)
+        lane = self.numbers.axis("lane", tile)
         start = neutral_element(term.fold, term.dtype)
         steps: list[Stmt] = [_simd(lane, Store(buffer, lane, start))]
         renamed, loops = self._rename(outer)
         inside: list[Stmt] = []
         for span in spans(inner.extent, tile):
-            part = self.names.axis(f"{inner.name}_i", span.length)
+            part = self.numbers.axis(f"{inner.name}_i", span.length)
             position: Expr = part + span.start
             blocks: tuple[Axis, ...] = ()
             if span.blocks > 1:
-                block = self.names.axis(f"{inner.name}_o", span.blocks)
+                block = self.numbers.axis(f"{inner.name}_o", span.blocks)
                 blocks = (block,)
                 position = position + block * span.length
             value = replace_axes(term.body, {**renamed, inner: position})
@@ -247,7 +252,7 @@ class StageLowering:
             )
         steps.extend(nested(loops, tuple(inside), LoopKind.SERIAL))
         zero = const(0, int64)
-        fold = self.names.axis("lane", tile)
+        fold = self.numbers.axis("lane", tile)
         steps.append(Store(total, zero, start))
         combined = apply(term.fold.value, total.at(zero), buffer.at(fold))
         steps.append(For(fold, (Store(total, zero, combined),)))
@@ -286,4 +291,3 @@ def _unroll_windows(stage: FlatStage, limit: int) -> FlatStage:
         return result
 
     return FlatStage(stage.axes, stage.index, unroll(stage.body))
-

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Union
 
 
 class ScheduleError(ValueError):
@@ -102,4 +101,4 @@ class RegisterTile:
         return "; ".join(steps)
 
 
-Schedule = Union[Loops, RowStages, RegisterTile]
+Schedule = Loops | RowStages | RegisterTile

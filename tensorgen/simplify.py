@@ -165,7 +165,7 @@ def bounds(expr: Expr) -> tuple[int, int]:
 
 def _divide(left: Expr, right: Expr) -> Expr | None:
     """(x*c*q + r) // c  ->  x*q + r // c;  r // c -> 0 if 0 <= r < c;  (g*a + b) // (g*c) -> a // c
-    if 0 <= b < g;  (x // b) // c -> x // (b*c)."""
+    if 0 <= b < g;  (x // b) // c -> x // (b*c);  (x % (b*c)) // c -> (x // c) % b."""
     if not isinstance(right, Const) or int(right.value) <= 0:
         return None
     divisor = int(right.value)
@@ -183,6 +183,11 @@ def _divide(left: Expr, right: Expr) -> Expr | None:
     match rest.terms, rest.constant:
         case ((Apply(op=op, args=(inner, Const(value=first))), 1),), 0 if op.name == "floordiv":
             return _floor_divide(affine(inner), int(first) * divisor)
+        case ((Apply(op=op, args=(inner, Const(value=first))), 1),), 0 if (
+            op.name == "mod" and int(first) % divisor == 0
+        ):
+            quotient = _floor_divide(affine(inner), divisor)
+            return simplify(apply("mod", quotient, const(int(first) // divisor, int64)))
     return None
 
 
@@ -196,12 +201,12 @@ def _remainder(left: Expr, right: Expr) -> Expr | None:
         return const(0, int64)
     whole, rest = _split_multiples(affine(left), divisor)
     low, high = rest.bounds
-    if 0 <= low and high < divisor:
+    if low >= 0 and high < divisor:
         return rest.expr
     common = _common_factor(rest, divisor)
     outer, inner = _split_multiples(rest, common)
     first, last = inner.bounds
-    if common > 1 and 0 <= first and last < common:
+    if common > 1 and first >= 0 and last < common:
         remainder = apply("mod", outer.expr, const(divisor // common, int64))
         return affine(simplify(remainder)).scaled(common).plus(inner).expr
     match rest.terms, rest.constant:
@@ -339,9 +344,7 @@ def _rewrite(term: Expr) -> Expr:
     match term:
         case Apply(op=op, args=args):
             kind = args[0].dtype
-            table = (
-                INDEX_RULES if kind == int64 else LOGIC_RULES if kind == boolean else {}
-            )
+            table = INDEX_RULES if kind == int64 else LOGIC_RULES if kind == boolean else {}
             rule = table.get(op.name)
             result = rule(*args) if rule is not None else None
             return term if result is None or result == term else result
@@ -373,7 +376,7 @@ def _common_factor(form: Affine, divisor: int) -> int:
             continue
         _, inner = _split_multiples(form, factor)
         low, high = inner.bounds
-        if 0 <= low and high < factor:
+        if low >= 0 and high < factor:
             best = factor
     return best
 

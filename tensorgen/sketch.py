@@ -155,13 +155,12 @@ def _stage_loops(stage: TensorExpr, rows: int, parallel: bool) -> Loops:
         return Loops(Lanes.OUTPUT, CHUNK, 0, (1 if one_loop else shared) if parallel else 0)
     small = all(prod(axis.extent for axis in r.axes) <= WINDOW for r in reductions)
     output = _in_step(merged.body, merged.axes[-1] if merged.axes else None)
-    along = max(
-        (_in_step(r.body, r.axes[-1] if r.axes else None) for r in reductions), default=0.0
-    )
+    along = max((_in_step(r.body, r.axes[-1] if r.axes else None) for r in reductions), default=0.0)
     if merged.axes and (small or output >= along) and (merged.axes[-1].extent >= 4 or along == 0):
         outer = shared if shared else 1
-        return Loops(Lanes.OUTPUT, 2 * REDUCTION_LANES, WINDOW if small else 0,
-                     outer if parallel else 0)
+        return Loops(
+            Lanes.OUTPUT, 2 * REDUCTION_LANES, WINDOW if small else 0, outer if parallel else 0
+        )
     return Loops(Lanes.REDUCTION, REDUCTION_LANES, 0, len(merged.axes) if parallel else 0)
 
 
@@ -170,8 +169,9 @@ def _in_step(body: Expr, axis: Axis | None) -> float:
     by one."""
     if axis is None:
         return 0.0
-    steps = [affine(term.indices[0]).coefficient(axis) for term in walk(body)
-             if isinstance(term, Load)]
+    steps = [
+        affine(term.indices[0]).coefficient(axis) for term in walk(body) if isinstance(term, Load)
+    ]
     if 1 not in steps:
         return 0.0
     return sum(step in (0, 1) for step in steps) / len(steps)
@@ -227,8 +227,11 @@ def _vectors_outer(roles: Roles, vector: int) -> bool:
     """Put the loop over the larger operand's tiles outside, so that the smaller one is reread."""
     factors = roles.contraction.factors
     size = [
-        prod(axis.extent for axis in (*roles.contraction.axes, *roles.reduction)
-             if factor.coefficient(axis))
+        prod(
+            axis.extent
+            for axis in (*roles.contraction.axes, *roles.reduction)
+            if factor.coefficient(axis)
+        )
         for factor in factors
     ]
     return size[vector] >= size[1 - vector]
@@ -250,7 +253,9 @@ def _cycles(roles: Roles, schedule: RegisterTile, dialect: VectorDialect) -> flo
         if schedule.source is not VectorSource.DIRECT:
             vectors = schedule.vectors if columns == width else vectors
         for rows, row_tiles in _parts(row_extent, schedule.rows):
-            broadcast = PACKED_BROADCAST if schedule.row_packed else _broadcast_cost(roles, schedule)
+            broadcast = (
+                PACKED_BROADCAST if schedule.row_packed else _broadcast_cost(roles, schedule)
+            )
             step = max(
                 rows * vectors / dialect.multiply_adds_per_cycle,
                 (rows * broadcast + vectors * load) / dialect.loads_per_cycle,

@@ -78,9 +78,7 @@ def evaluate_task(task: Task, arrays: Sequence[Array]) -> list[Array]:
 
 def print_kernel(case: Case, name: str, spelling: Spelling) -> Kernel:
     """The C function of a case."""
-    return emit_kernel(
-        case.lowered.kernel, name, spelling, str(case.task), str(case.schedule)
-    )
+    return emit_kernel(case.lowered.kernel, name, spelling, str(case.task), str(case.schedule))
 
 
 def kernels_module(
@@ -158,7 +156,7 @@ class CompiledKernels:
         )
         self.cases = tuple(cases)
         self.threads = threads
-        self._ffi = cffi.FFI()
+        self._ffi: Any = cffi.FFI()
         self._ffi.cdef("".join(f"void call_{n}(void **);" for n in range(len(cases))))
         self._library: Any = self._ffi.dlopen(str(path))
 

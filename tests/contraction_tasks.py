@@ -177,4 +177,3 @@ def whole_inputs(task: Task, seed: int = 0) -> list[Array]:
     """Small whole numbers, of which all sums are exact in any order."""
     rng = np.random.default_rng(seed)
     return [rng.integers(-4, 5, t.shape).astype(t.dtype.numpy) for t in task.inputs]
-

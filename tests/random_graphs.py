@@ -79,7 +79,7 @@ def _with_constant(rng: Rng, x: Value, values: Sequence[Value]) -> Value:
 
 
 def _clip(rng: Rng, x: Value, values: Sequence[Value]) -> Value:
-    low, high = Constant(np.float32(-3).reshape(())), Constant(np.float32(3).reshape(()))
+    low, high = Constant(np.asarray(-3, np.float32)), Constant(np.asarray(3, np.float32))
     return OP["min"](OP["max"](x, low), high)
 
 
@@ -167,8 +167,10 @@ def _conv(rng: Rng, x: Value, values: Sequence[Value]) -> Value | None:
 
 def _pad(rng: Rng, x: Value, values: Sequence[Value]) -> Value:
     before, after = (tuple(int(n) for n in rng.integers(0, 2, x.type.rank)) for _ in "ab")
-    fill = Constant(np.float32(rng.integers(-1, 2)).reshape(()))
-    return OP["pad"](x, fill, before=before, after=after, mode=str(rng.choice(["constant", "edge"])))
+    fill = Constant(np.asarray(rng.integers(-1, 2), np.float32))
+    return OP["pad"](
+        x, fill, before=before, after=after, mode=str(rng.choice(["constant", "edge"]))
+    )
 
 
 def _pool(rng: Rng, x: Value, values: Sequence[Value]) -> Value | None:
@@ -192,5 +194,5 @@ def _gather(rng: Rng, x: Value, values: Sequence[Value]) -> Value | None:
 
 def _small(x: Value) -> Value:
     """Back to small whole numbers, so that chains of products stay exact."""
-    limit = Constant(np.float32(3).reshape(()))
+    limit = Constant(np.asarray(3, np.float32))
     return OP["fmod"](x, limit)

@@ -12,7 +12,7 @@ from typing import assert_never
 import onnx
 
 from benchmarks.conformance.cases import GROUPS, Group
-from benchmarks.conformance.outcome import Failed, Passed, Record, Unsupported
+from benchmarks.conformance.outcome import Failed, Passed, Record, Rounded, Unsupported
 from graphopt.ops import OPS, OpSpec
 
 _TITLES: Mapping[Group, str] = {
@@ -67,7 +67,9 @@ def outcome_counts(records: Sequence[Record]) -> Iterator[str]:
         if chosen:
             counts = Counter(type(record.outcome).__name__.lower() for record in chosen)
             others = "".join(
-                f", {counts[kind]} {kind}" for kind in ("unsupported", "failed") if counts[kind]
+                f", {counts[kind]} {kind}"
+                for kind in ("unsupported", "rounded", "failed")
+                if counts[kind]
             )
             yield f"{group}: {counts['passed']} of {len(chosen)} passed{others}"
 
@@ -151,6 +153,8 @@ def _reason(record: Record) -> str | None:
             return None
         case Unsupported(reason, _):
             return reason
+        case Rounded():
+            return "right but for rounding, beyond the package's tolerance"
         case Failed():
             return "defects"
         case _:

@@ -27,13 +27,20 @@ class Unsupported:
 
 
 @dataclass(frozen=True, slots=True)
+class Rounded:
+    """The outputs differ from the expected ones by rounding alone, yet more than is allowed."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class Failed:
     """Anything else: wrong outputs, an error on the way, a crash, no end in time."""
 
     message: str
 
 
-Outcome = Passed | Unsupported | Failed
+Outcome = Passed | Unsupported | Rounded | Failed
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +64,8 @@ class Record:
                 return case | {"outcome": "passed", "fixed_inputs": list(fixed)}
             case Unsupported(reason, message):
                 return case | {"outcome": "unsupported", "reason": reason, "message": message}
+            case Rounded(message):
+                return case | {"outcome": "rounded", "message": message}
             case Failed(message):
                 return case | {"outcome": "failed", "message": message}
             case _:

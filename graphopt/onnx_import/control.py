@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from graphopt.graph import Constant, Value
-from graphopt.onnx_import.node import Importer, OnnxNode, Subgraph
+from graphopt.onnx_import.node import Importer, OnnxNode, Operand, Subgraph, TensorSequence
 from graphopt.onnx_import.terms import apply, broadcast_to, concat, reshape, scalar, slice_axis
 from tensorgen.types import TensorType, boolean, int64
 
@@ -18,7 +18,7 @@ MAX_ITERATIONS = 4096
 """A loop with more iterations is refused: unrolled, it would be too much code."""
 
 
-def _if(node: OnnxNode) -> tuple[Value, ...]:
+def _if(node: OnnxNode) -> tuple[Operand, ...]:
     condition = node.input(0)
     if condition.type.dtype != boolean or condition.type.size != 1:
         raise node.error("a bool condition of one element", condition.type)
@@ -26,16 +26,24 @@ def _if(node: OnnxNode) -> tuple[Value, ...]:
     if isinstance(condition, Constant):
         return (then if condition.array.any() else otherwise).build(())
     first, second = then.build(()), otherwise.build(())
-    if [value.type for value in first] != [value.type for value in second]:
+    if list(map(_type, first)) != list(map(_type, second)):
         node.known(condition, "the condition of branches with different results")
     chosen = reshape(condition, ())
-    return tuple(apply("where", chosen, a, b) for a, b in zip(first, second, strict=True))
+    return tuple(
+        apply("where", chosen, node.tensor_of(a), node.tensor_of(b))
+        for a, b in zip(first, second, strict=True)
+    )
 
 
-def _loop(node: OnnxNode) -> tuple[Value, ...]:
+def _type(value: Operand) -> TensorType | None:
+    """The type of a tensor; a sequence has none that could be equal to another's."""
+    return None if isinstance(value, TensorSequence) else value.type
+
+
+def _loop(node: OnnxNode) -> tuple[Operand, ...]:
     """Carried values go around; what else the body gives is stacked along a new first axis."""
     body = node.subgraph("body")
-    state = tuple(node.input(position) for position in range(2, len(node.inputs)))
+    state = tuple(node.any_operand(position) for position in range(2, len(node.inputs)))
     _check_body(node, body, inputs=2 + len(state), least_outputs=1 + len(state))
     bound = None if node.optional(0) is None else node.integer_of(0, "the trip count")
     going = True if node.optional(1) is None else _truth(node, node.input(1))
@@ -45,14 +53,19 @@ def _loop(node: OnnxNode) -> tuple[Value, ...]:
         if trip == MAX_ITERATIONS:
             raise node.unsupported(f"at most {MAX_ITERATIONS} iterations", "more")
         results = body.build((scalar(trip, int64), scalar(True, boolean), *state))
-        going = _truth(node, results[0])
+        going = _truth(node, node.tensor_of(results[0]))
         state = results[1 : 1 + len(state)]
-        rows.append(results[1 + len(state) :])
+        rows.append(_tensors(node, results[1 + len(state) :]))
         trip += 1
     if rows:
         return (*state, *(_stacked(node, parts, 0) for parts in zip(*rows, strict=True)))
     results = body.build((scalar(0, int64), scalar(True, boolean), *state))
-    return (*state, *(_empty(value.type, 0) for value in results[1 + len(state) :]))
+    scanned = _tensors(node, results[1 + len(state) :])
+    return (*state, *(_empty(value.type, 0) for value in scanned))
+
+
+def _tensors(node: OnnxNode, values: Sequence[Operand]) -> tuple[Value, ...]:
+    return tuple(map(node.tensor_of, values))
 
 
 def _check_body(node: OnnxNode, body: Subgraph, inputs: int, least_outputs: int) -> None:
@@ -136,7 +149,7 @@ def _scanned(node: OnnxNode, operands: tuple[Value, ...]) -> tuple[Value, ...]:
             _element(value, axis, length - 1 - step if back else step)
             for value, axis, back in zip(scanned, axes, backwards, strict=True)
         )
-        results = body.build((*state, *elements))
+        results = _tensors(node, body.build((*state, *elements)))
         state = results[:carried]
         rows.append(results[carried:])
     stacked = len(body.output_names) - carried

@@ -15,9 +15,9 @@ import numpy as np
 import onnx
 from onnx import defs, helper
 
-from graphopt.graph import Constant, Value
+from graphopt.graph import Constant
 from graphopt.onnx_import.errors import printable
-from graphopt.onnx_import.node import Attribute, OnnxNode, Subgraph
+from graphopt.onnx_import.node import Attribute, OnnxNode, Operand, Subgraph, TensorSequence
 from graphopt.onnx_import.protobuf import TensorReader, element_number
 
 BODY_FROM_LATER: Mapping[str, int] = {
@@ -56,7 +56,7 @@ class Body:
     """A function body with the operands and attributes to read it with."""
 
     proto: onnx.FunctionProto
-    inputs: tuple[Value | None, ...]
+    inputs: tuple[Operand | None, ...]
     attributes: Mapping[str, Attribute]
 
 
@@ -154,7 +154,7 @@ def _dependent_body(
     version: int,
     node: OnnxNode,
     attributes: Mapping[str, Attribute],
-    operands: Sequence[Value | None],
+    operands: Sequence[Operand | None],
 ) -> onnx.FunctionProto | None:
     versions = schema.context_dependent_function_opset_versions
     if not versions:
@@ -199,15 +199,18 @@ def _number(declared: defs.OpSchema.Attribute) -> int:
     return kind
 
 
-def _type_proto(value: Value | None) -> onnx.TypeProto:
+def _type_proto(value: Operand | None) -> onnx.TypeProto:
     if value is None:
         return onnx.TypeProto()
+    if isinstance(value, TensorSequence):
+        item = _type_proto(value.items[0]) if value.items else onnx.TypeProto()
+        return helper.make_sequence_type_proto(item)
     number = element_number(value.type.dtype)
     return helper.make_tensor_type_proto(number, list(value.type.shape))
 
 
 def _move_attributes_to_inputs(
-    schema: _Schema, attributes: dict[str, Attribute], operands: list[Value | None]
+    schema: _Schema, attributes: dict[str, Attribute], operands: list[Operand | None]
 ) -> None:
     """Give as constant operands the attributes that the later definition has as inputs."""
     for position, formal in enumerate(schema.inputs):

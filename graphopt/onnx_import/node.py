@@ -25,6 +25,17 @@ from tensorgen.types import Array, DType, Shape
 
 
 @dataclass(frozen=True, slots=True)
+class TensorSequence:
+    """What ONNX calls a sequence: tensors in a row, as many as are known when they are read."""
+
+    items: tuple[Value, ...]
+
+
+Operand = Value | TensorSequence
+"""What a name of an ONNX graph may stand for."""
+
+
+@dataclass(frozen=True, slots=True)
 class Subgraph:
     """A graph attribute: `build` imports its body on given inputs, inside the names around it.
 
@@ -34,7 +45,7 @@ class Subgraph:
     proto: onnx.GraphProto
     input_names: tuple[str, ...]
     output_names: tuple[str, ...]
-    build: Callable[[Sequence[Value]], tuple[Value, ...]]
+    build: Callable[[Sequence[Operand]], tuple[Operand, ...]]
 
 
 Attribute = (
@@ -42,7 +53,7 @@ Attribute = (
 )
 """A decoded attribute. Element types (Cast's `to`) stay the integers that ONNX numbers them by."""
 
-Importer = Callable[["OnnxNode"], tuple[Value, ...]]
+Importer = Callable[["OnnxNode"], tuple[Operand, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +70,7 @@ class OnnxNode:
     domain: str
     version: int
     name: str
-    inputs: tuple[Value | None, ...]
+    inputs: tuple[Operand | None, ...]
     attributes: Mapping[str, Attribute]
     outputs: tuple[str, ...]
     graph_inputs: tuple[str, ...]
@@ -88,8 +99,9 @@ class OnnxNode:
     # Operands
 
     def optional(self, position: int) -> Value | None:
-        """The operand at that position; None if the model omits it."""
-        return self.inputs[position] if position < len(self.inputs) else None
+        """The tensor at that position; None if the model omits it."""
+        value = self.inputs[position] if position < len(self.inputs) else None
+        return None if value is None else self.tensor_of(value)
 
     def input(self, position: int) -> Value:
         """The operand at that position; ModelError if the model omits it."""
@@ -102,6 +114,26 @@ class OnnxNode:
     def operands(self) -> tuple[Value, ...]:
         """All operands of a variadic operator; ModelError if one is omitted."""
         return tuple(self.input(position) for position in range(len(self.inputs)))
+
+    def sequence(self, position: int) -> TensorSequence:
+        """The sequence at that position."""
+        value = self.any_operand(position)
+        if not isinstance(value, TensorSequence):
+            raise self.error(f"a sequence as operand {position}", value.type)
+        return value
+
+    def any_operand(self, position: int) -> Operand:
+        """The tensor or sequence at that position; ModelError if the model omits it."""
+        value = self.inputs[position] if position < len(self.inputs) else None
+        if value is None:
+            raise self.error(f"operand {position}", "none")
+        return value
+
+    def tensor_of(self, value: Operand) -> Value:
+        """The value itself if it is a tensor; ModelError if it is a sequence."""
+        if isinstance(value, TensorSequence):
+            raise self.error("a tensor", f"a sequence of {len(value.items)}")
+        return value
 
     def wants(self, position: int) -> bool:
         """Whether the model uses the output at that position."""

@@ -251,10 +251,6 @@ def _cut(node: OnnxNode, x: Value, before: Sequence[int], after: Sequence[int]) 
     return slice_all(x, starts, (1,) * len(starts), sizes)
 
 
-def _identity(node: OnnxNode) -> tuple[Value, ...]:
-    return (node.input(0),)
-
-
 def _dropout(node: OnnxNode) -> tuple[Value, ...]:
     """The operand itself and a mask that keeps everything: dropout is for training."""
     x = node.input(0)
@@ -289,7 +285,6 @@ TABLE: Mapping[tuple[str, str], Importer] = {
     ("", "Dropout"): _dropout,
     ("", "Expand"): _expand,
     ("", "Flatten"): _flatten,
-    ("", "Identity"): _identity,
     ("", "Pad"): _pad,
     ("", "Reshape"): _reshape,
     ("", "Slice"): _slice,

@@ -20,7 +20,7 @@ from graphopt.graph import Constant, Graph, Value
 from graphopt.onnx_import.errors import ModelError, UnsupportedOperator, printable, quoted
 from graphopt.onnx_import.functions import Body, body_of, plain_attribute, schema_defaults
 from graphopt.onnx_import.loading import LoadedModel, canonical_domain, opset_versions
-from graphopt.onnx_import.node import Attribute, OnnxNode, Subgraph
+from graphopt.onnx_import.node import Attribute, OnnxNode, Operand, Subgraph, TensorSequence
 from graphopt.onnx_import.protobuf import TensorReader, element_type
 from graphopt.onnx_import.signature import Signature
 from graphopt.onnx_import.table import importer_for
@@ -33,7 +33,7 @@ MAX_NODES = 100_000
 MAX_DEPTH = 32
 """Functions and subgraphs inside one another."""
 
-Names = ChainMap[str, Value | None]
+Names = ChainMap[str, Operand | None]
 FunctionKey = tuple[str, str, str]
 
 
@@ -59,23 +59,26 @@ def translate(model: LoadedModel, signature: Signature) -> Graph:
     )
     proto = model.proto.graph
     outputs = translation.graph(proto, scope, ())
-    for declared, value in zip(proto.output, outputs, strict=True):
-        _check_output(declared, value)
+    tensors = tuple(map(_checked_output, proto.output, outputs))
     return Graph(
-        signature.inputs, outputs, signature.names, tuple(value.name for value in proto.output)
+        signature.inputs, tensors, signature.names, tuple(value.name for value in proto.output)
     )
 
 
-def _check_output(declared: onnx.ValueInfoProto, value: Value) -> None:
+def _checked_output(declared: onnx.ValueInfoProto, value: Operand) -> Value:
+    """The output, which must be a tensor of the declared element type."""
+    place = f"output {quoted(declared.name)}"
+    if isinstance(value, TensorSequence):
+        raise UnsupportedOperator(f"{place}: expected a tensor, got a sequence")
     number = declared.type.tensor_type.elem_type
     if number == onnx.TensorProto.UNDEFINED:
-        return
-    place = f"output {quoted(declared.name)}"
+        return value
     expected = element_type(number, place)
     if expected != value.type.dtype:
         raise ModelError(
             f"{place}: expected {expected.name} as declared, got {value.type.dtype.name}"
         )
+    return value
 
 
 class _Translation:
@@ -93,8 +96,8 @@ class _Translation:
         self._defaults: dict[tuple[str, int, str], Mapping[str, Attribute]] = {}
 
     def graph(
-        self, proto: onnx.GraphProto, scope: _Scope, arguments: Sequence[Value]
-    ) -> tuple[Value, ...]:
+        self, proto: onnx.GraphProto, scope: _Scope, arguments: Sequence[Operand]
+    ) -> tuple[Operand, ...]:
         """The values of a graph's outputs, with `arguments` for its inputs."""
         for declared, argument in zip(proto.input, arguments, strict=False):
             scope.names[declared.name] = argument
@@ -109,7 +112,7 @@ class _Translation:
             self._node(node, scope)
         return tuple(self._output(value.name, scope) for value in proto.output)
 
-    def _output(self, name: str, scope: _Scope) -> Value:
+    def _output(self, name: str, scope: _Scope) -> Operand:
         value = scope.names.get(name)
         if value is None:
             raise ModelError(f"output {quoted(name)}: expected a node that computes it, got none")
@@ -155,7 +158,7 @@ class _Translation:
         operands = tuple(self._operand(name, node, scope) for name in proto.input)
         return replace(node, inputs=operands)
 
-    def _operand(self, name: str, node: OnnxNode, scope: _Scope) -> Value | None:
+    def _operand(self, name: str, node: OnnxNode, scope: _Scope) -> Operand | None:
         if name == "":
             return None
         if name not in scope.names:
@@ -182,7 +185,7 @@ class _Translation:
         return plain_attribute(proto, self._reader)
 
     def _subgraph(self, proto: onnx.GraphProto, scope: _Scope) -> Subgraph:
-        def build(arguments: Sequence[Value]) -> tuple[Value, ...]:
+        def build(arguments: Sequence[Operand]) -> tuple[Operand, ...]:
             return self.graph(proto, _deeper(scope.inner()), arguments)
 
         return Subgraph(
@@ -196,9 +199,10 @@ class _Translation:
         """Import a node that an importer builds in place of its own."""
         defaults = self._default_attributes(node.op_type, node.version, node.domain)
         called = replace(node, attributes={**defaults, **node.attributes})
-        return tuple(value for value in self._values(called, scope, "") if value is not None)
+        values = self._values(called, scope, "")
+        return tuple(node.tensor_of(value) for value in values if value is not None)
 
-    def _values(self, node: OnnxNode, scope: _Scope, overload: str) -> tuple[Value | None, ...]:
+    def _values(self, node: OnnxNode, scope: _Scope, overload: str) -> tuple[Operand | None, ...]:
         """The node's output values, folded; None may stand for an output that is not used."""
         function = self._functions.get((node.domain, node.op_type, overload))
         if function is not None:
@@ -214,13 +218,18 @@ class _Translation:
                 )
             return self._function(body, node, scope)
         try:
-            return tuple(self._fold(value) for value in importer(node))
+            return tuple(self._folded(value) for value in importer(node))
         except ShapeError as error:
             raise ModelError(f"{node.place}: {error}") from None
         except MemoryError:
             raise node.error("sizes that fit into memory", "larger ones") from None
 
-    def _function(self, body: Body, node: OnnxNode, scope: _Scope) -> tuple[Value | None, ...]:
+    def _folded(self, value: Operand) -> Operand:
+        if isinstance(value, TensorSequence):
+            return TensorSequence(tuple(map(self._fold, value.items)))
+        return self._fold(value)
+
+    def _function(self, body: Body, node: OnnxNode, scope: _Scope) -> tuple[Operand | None, ...]:
         """Import a function's body in the node's place."""
         proto = body.proto
         attributes = dict(body.attributes)

@@ -7,6 +7,7 @@ undefined; here it reads the nearest element, so that no data can make a kernel 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from graphopt.ops.operands import require_axis, require_indices
 from graphopt.ops.spec import OpSpec, Sample
@@ -43,10 +44,10 @@ def bounded(index: Expr, size: int) -> Expr:
     return maximum(minimum(normalised(index, size), size - 1), 0)
 
 
-def _bounded_array(indices: Array, size: int) -> Array:
+def _bounded_array(indices: Array, size: int) -> NDArray[np.int64]:
     """As `bounded`, on arrays."""
     wide = indices.astype(np.int64)
-    result: Array = np.clip(np.where(wide < 0, wide + size, wide), 0, max(size - 1, 0))
+    result: NDArray[np.int64] = np.clip(np.where(wide < 0, wide + size, wide), 0, max(size - 1, 0))
     return result
 
 
@@ -197,8 +198,7 @@ def _gather_nd_compute(x: Tensor, indices: Tensor, *, batch_dims: int) -> Tensor
     def body(*axes: Expr) -> Expr:
         place, rest = axes[:tuple_rank], axes[tuple_rank:]
         read = (
-            bounded(indices[(*place, n)], x.shape[batch_dims + n])
-            for n in range(indices.shape[-1])
+            bounded(indices[(*place, n)], x.shape[batch_dims + n]) for n in range(indices.shape[-1])
         )
         return x[(*axes[:batch_dims], *read, *rest)]
 

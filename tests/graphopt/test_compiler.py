@@ -84,7 +84,7 @@ def weight(*shape: int, seed: int = 0) -> Constant:
 
 
 def scalar(value: float) -> Constant:
-    return Constant(np.float32(value).reshape(()))
+    return Constant(np.asarray(value, np.float32))
 
 
 def softmax(x: Value, axis: int) -> Value:

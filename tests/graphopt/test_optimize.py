@@ -22,7 +22,7 @@ X = Input(0, TensorType(float32, (1, 4, 6, 6)))
 
 
 def scalar(value: float) -> Constant:
-    return Constant(np.float32(value).reshape(()))
+    return Constant(np.asarray(value, np.float32))
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -41,7 +41,7 @@ def weight(*shape: int, seed: int = 0) -> Constant:
 
 
 def scalar(value: float) -> Constant:
-    return Constant(np.float32(value).reshape(()))
+    return Constant(np.asarray(value, np.float32))
 
 
 def conv(x: Value, w: Value, pad: int = 0) -> Value:
@@ -292,3 +292,23 @@ def test_a_view_is_found_from_its_fragment_only() -> None:
     assert view_of(Fragment((x,), None, moved, False)) == (x, 0)
     assert view_of(Fragment((x,), None, turned, False)) is None
     assert view_of(Fragment((x,), None, changed, True)) is None
+
+
+def test_repeated_squares_do_not_grow_without_bound() -> None:
+    value: Value = tensor(3)
+    for n in range(60):
+        value = OP["sub"](OP["mul"](value, value), weight(3, seed=n))
+    assert 1 < len(partition(graph_of(value))) < 20
+
+
+def test_only_what_is_read_outside_is_stored() -> None:
+    x = tensor(4, 9)
+    power = OP["exp"](OP["sub"](x, reduced("reduce_max", x, 1)))
+    share = OP["div"](power, reduced("reduce_sum", power, 1))
+    (alone,) = steps_of(share)
+    assert alone.outputs == (share,)
+    (both,) = steps_of(share, power)
+    assert set(both.outputs) == {share, power}
+    flat = OP["reshape"](OP["reshape"](power, shape=(2, 18)), shape=(36,))
+    (viewed,) = steps_of(share, flat)
+    assert len(viewed.outputs) == 2

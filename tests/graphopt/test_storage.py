@@ -105,8 +105,6 @@ def graph_of(inputs: tuple[Input, ...], *outputs: Value) -> Graph:
     return Graph(inputs, outputs, names, tuple(f"y{n}" for n in range(len(outputs))))
 
 
-
-
 def test_channels_are_joined_without_a_copy() -> None:
     x, y = tensor(1, 2, 3), tensor(1, 4, 3, position=1)
     joined = OP["concat"](OP["matmul"](x, _weight(3, 3)), OP["matmul"](y, _weight(3, 3)), axis=1)

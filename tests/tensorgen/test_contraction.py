@@ -94,7 +94,9 @@ def one_stage(kind: str) -> Task:
     type = TensorType(dtype, VECTOR.shape)
     x, y = Tensor(0, type), Tensor(1, type)
     stages = {
-        "maximum": lambda: compute((6,), lambda i: reduce(Fold.MAX, 4, lambda k: x[i, k] * y[i, k])),
+        "maximum": lambda: compute(
+            (6,), lambda i: reduce(Fold.MAX, 4, lambda k: x[i, k] * y[i, k])
+        ),
         "sum": lambda: compute((6,), lambda i: reduce_sum(4, lambda k: x[i, k] + y[i, k])),
         "integers": lambda: compute((6,), lambda i: reduce_sum(4, lambda k: x[i, k] * y[i, k])),
         "one factor": lambda: compute((6,), lambda i: reduce_sum(4, lambda k: x[i, k])),
@@ -124,7 +126,7 @@ def test_epilogues_that_are_not_element_by_element(kind: str) -> None:
         "twice": compute((4, 4), lambda i, j: total[i, j] + total[j, i]),
         "part": compute((2, 4), lambda i, j: total[i, j]),
         "reduced": compute((4,), lambda i: reduce_sum(4, lambda k: total[i, k])),
-        "repeated": compute((4, 4, 2), lambda i, j, l: total[i, j]),
+        "repeated": compute((4, 4, 2), lambda i, j, m: total[i, j]),
     }[kind]
     assert contraction_of(Task(task.inputs, (*task.stages, epilogue), (1,), task.constant)) is None
 
@@ -174,14 +176,15 @@ def test_inverse_of_transposes_and_reshapes(sizes: list[int], data: st.DataObjec
     inner: list[Axis] = []
     for part in (order[:cut], order[cut:]):
         total: Expr = const(0, int64)
-        for axis in part:
-            total = total * outer[axis].extent + outer[axis]
+        for digit in part:
+            total = total * outer[digit].extent + outer[digit]
         indices.append(simplify(total))
-        inner.append(Axis(90 + len(inner), prod(sizes[axis] for axis in part), f"n{len(inner)}"))
+        inner.append(Axis(90 + len(inner), prod(sizes[digit] for digit in part), f"n{len(inner)}"))
     solution = inverse_axes([simplify(index) for index in indices], inner, outer)
     assert solution is not None
     for number in range(prod(sizes)):
-        point, rest = {}, number
+        point: dict[Axis, int] = {}
+        rest = number
         for axis in outer:
             point[axis], rest = rest % axis.extent, rest // axis.extent
         where = {a: value_at(t, point) for a, t in zip(inner, indices, strict=True)}

@@ -295,9 +295,7 @@ def test_strict_kernels_give_the_same_bits_on_every_instruction_set(tmp_path: Pa
         ]
     reference = results["c99"]
     for isa, found in results.items():
-        wrong = [
-            str(task) for task, a, b in zip(tasks, found, reference, strict=True) if a != b
-        ]
+        wrong = [str(task) for task, a, b in zip(tasks, found, reference, strict=True) if a != b]
         assert not wrong, f"{isa}: {wrong[:5]}"
 
 
@@ -372,7 +370,9 @@ def test_unused_parameters_are_named() -> None:
 def test_a_branch_not_taken_is_not_evaluated() -> None:
     task = one_stage(
         of(float32, (3,)),
-        lambda x: compute((9,), lambda i: select(i < 3, apply("exp", x[i]) * apply("exp", x[i]), 0.0)),
+        lambda x: compute(
+            (9,), lambda i: select(i < 3, apply("exp", x[i]) * apply("exp", x[i]), 0.0)
+        ),
     )
     text = text_of(task)
     assert "< 3 ? tasor_exp_f32(x[i]) * tasor_exp_f32(x[i]) : 0.0f" in text.replace("\n", " ")
@@ -383,6 +383,15 @@ def test_reinterpreting_as_the_same_type_is_nothing() -> None:
         of(float32, (3,)), lambda x: compute((3,), lambda i: Cast(x[i], float32, bits=True))
     )
     assert "out[i] = x[i];" in text_of(task)
+
+
+def test_signs_do_not_meet() -> None:
+    task = one_stage(of(float32, (3,)), lambda x: compute((3,), lambda i: apply("neg", -x[i])))
+    assert "out[i] = -(-x[i]);" in text_of(task)
+    constant = one_stage(
+        of(float32, (3,)), lambda x: compute((3,), lambda i: x[i] - const(-1.0, float32))
+    )
+    assert "--" not in text_of(constant)
 
 
 def test_the_comment_cannot_be_closed_by_a_name() -> None:

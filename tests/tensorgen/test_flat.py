@@ -64,11 +64,15 @@ def test_merging_keeps_every_element(sizes: list[int], data: st.DataObject) -> N
     order = data.draw(st.permutations(range(len(shape))))
     spread = [data.draw(st.booleans()) for _ in shape]
     x = Tensor(0, TensorType(float32, tuple(shape[axis] for axis in order)))
-    y = Tensor(1, TensorType(float32, tuple(1 if s else n for s, n in zip(spread, shape, strict=True))))
+    y = Tensor(
+        1, TensorType(float32, tuple(1 if s else n for s, n in zip(spread, shape, strict=True)))
+    )
     tensor = compute(
         shape,
-        lambda *axes: x[tuple(axes[axis] for axis in order)]
-        + y[tuple(0 if s else a for s, a in zip(spread, axes, strict=True))],
+        lambda *axes: (
+            x[tuple(axes[axis] for axis in order)]
+            + y[tuple(0 if s else a for s, a in zip(spread, axes, strict=True))]
+        ),
     )
     rng = np.random.default_rng(0)
     operands: list[Array] = [
@@ -114,9 +118,7 @@ def test_divided_axes_stay_apart() -> None:
 def test_merging_a_reduction_keeps_its_value(sizes: list[int], swap: bool) -> None:
     shape = tuple(sizes)
     x = Tensor(0, TensorType(float32, tuple(reversed(shape)) if swap else shape))
-    tensor = compute(
-        (), lambda: reduce_sum(shape, lambda *k: x[tuple(reversed(k)) if swap else k])
-    )
+    tensor = compute((), lambda: reduce_sum(shape, lambda *k: x[tuple(reversed(k)) if swap else k]))
     array = np.arange(prod(shape), dtype=np.float32)
     flat = merge_reduction_axes(flattened(tensor).body)
     expected = evaluate(tensor, [array.reshape(x.shape)])

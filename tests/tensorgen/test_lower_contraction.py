@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from hypothesis import strategies as st
 
 from tensorgen.contraction import contraction_of
 from tensorgen.dialects import VECTOR_DIALECTS, vector_dialect
-from tensorgen.loop import LoopKind, For, statements
+from tensorgen.loop import For, LoopKind, statements
 from tensorgen.lower import lower
 from tensorgen.schedule import RegisterTile, ScheduleError, VectorSource
 from tensorgen.sketch import register_tiles

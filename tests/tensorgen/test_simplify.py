@@ -44,9 +44,7 @@ def value_at(term: Expr, point: Mapping[Axis, int]) -> int:
         case Axis():
             return point[term]
         case Select():
-            return value_at(
-                term.then if value_at(term.condition, point) else term.otherwise, point
-            )
+            return value_at(term.then if value_at(term.condition, point) else term.otherwise, point)
         case Cast():
             return value_at(term.arg, point)
         case Apply():
@@ -168,6 +166,8 @@ big = Axis(7, 24, "b")
         (big % 12 % 4, "mod(b, 4)"),
         ((big * 4 + i) // 8, "floordiv(b, 2)"),
         ((big * 4 + i) % 8, "i + mod(b, 2) * 4"),
+        (big % 12 // 4, "mod(floordiv(b, 4), 3)"),
+        (big % 12 // 4 + big // 12 * 3, "floordiv(b, 4)"),
         (big % 24, "b"),
         (big // 24, "0"),
         (one + j, "j"),
