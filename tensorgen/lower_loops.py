@@ -230,6 +230,7 @@ class StageLowering:
     def _lane_reduction(self, term: Reduce, total: Buffer) -> list[Stmt]:
         """Fold the innermost reduction axis into lane accumulators, then those into `total`."""
         tile = self.schedule.tile
+        assert tile & (tile - 1) == 0, "lane accumulators are folded in halves"
         *outer, inner = term.axes
         buffer = self.numbers.buffer("acc", term.dtype, tile, Space.STACK)
         lane = self.numbers.axis("lane", tile)
@@ -251,11 +252,14 @@ class StageLowering:
                 nested(blocks, (_simd(part, Store(buffer, part, update)),), LoopKind.SERIAL)
             )
         steps.extend(nested(loops, tuple(inside), LoopKind.SERIAL))
-        zero = const(0, int64)
-        fold = self.numbers.axis("lane", tile)
-        steps.append(Store(total, zero, start))
-        combined = apply(term.fold.value, total.at(zero), buffer.at(fold))
-        steps.append(For(fold, (Store(total, zero, combined),)))
+        # Pairwise, so that the last steps depend on each other only five deep for 32 lanes.
+        half = tile // 2
+        while half:
+            part = self.numbers.axis("lane", half)
+            pair = apply(term.fold.value, buffer.at(part), buffer.at(part + half))
+            steps.append(_simd(part, Store(buffer, part, pair)))
+            half //= 2
+        steps.append(Store(total, const(0, int64), buffer.at(const(0, int64))))
         return [Allocate(buffer, tuple(steps))]
 
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 from math import prod
+from typing import Any
 
 import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.generic]
+Array = NDArray[Any]
+"""An array of any element type."""
 Shape = tuple[int, ...]
 
 MAX_ELEMENTS = 2**40

@@ -126,10 +126,13 @@ def test_sources_are_the_same_in_another_process(
         "import ast, sys, tasor; shapes = ast.literal_eval(sys.argv[2]); "
         "tasor.compile(sys.argv[1], shapes=shapes, threads=2).save('again')"
     )
+    paths = os.pathsep.join(filter(None, sys.path))
     subprocess.run(
         [sys.executable, "-c", program, str(case.path), repr(dict(case.shapes))],
-        cwd=tmp_path, check=True, env={**os.environ, "PYTHONHASHSEED": "7", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-    )  # fmt: skip
+        cwd=tmp_path,
+        check=True,
+        env={**os.environ, "PYTHONHASHSEED": "7", "PYTHONPATH": paths},
+    )
     again = tmp_path / "again"
     assert {path.name for path in folder.iterdir()} == {path.name for path in again.iterdir()}
     for path in folder.iterdir():

@@ -99,12 +99,10 @@ def _images(build: _Builder) -> None:
     attention = node("Softmax", [node("MatMul", [rows, columns])], axis=-1)
     attended = node("MatMul", [attention, rows])
     normalized = node("LayerNormalization", [attended, weights(72), weights(72)], axis=-1)
-    total = node("Gelu", [node("Add", [normalized, rows])]) if False else node(
-        "Erf", [node("Add", [normalized, rows])]
-    )
+    total = node("Erf", [node("Add", [normalized, rows])])
     waves = node("Add", [node("Sin", [total]), node("Tanh", [total])])
     powers = node("Mul", [node("Exp", [total]), node("Log", [node("Add", [rows, rows])])])
-    node("Div", [waves, node("Sqrt", [node("Mul", [powers, powers])])], "attended")
+    node("Div", [waves, node("Sqrt", [node("Exp", [powers])])], "attended")
     build.output("attended", TensorProto.FLOAT)
 
     wide = node("Cast", [attended], to=TensorProto.DOUBLE)
@@ -183,10 +181,10 @@ def _special(build: _Builder) -> None:
     node("Concat", [node(f, [known]) for f in ("Round", "Floor", "Sign", "Atan", "Exp")],
          "rounded", axis=0)
     build.output("rounded", TensorProto.FLOAT)
-    subnormal = node("Mul", [known, build.constant(np.array(1e-38, np.float32))])
-    bounded = node("Clip", [subnormal, build.constant(np.array(-1, np.float32)), one])
-    row = node("Reshape", [bounded, build.constant(np.array([1, -1], np.int64))])
-    node("MatMul", [row, build.weights(len(SPECIAL), 8)], "subnormal_product")
+    small = node("Gather", [known, build.constant(np.arange(10, dtype=np.int64))])
+    row = node("Reshape", [small, build.constant(np.array([2, 5], np.int64))])
+    subnormal = node("Mul", [row, build.constant(np.array(1e-39, np.float32))])
+    node("MatMul", [subnormal, build.weights(5, 8)], "subnormal_product")
     build.output("subnormal_product", TensorProto.FLOAT)
 
 

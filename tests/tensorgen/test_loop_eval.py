@@ -15,7 +15,7 @@ from tensorgen.loop import (
     If,
     LoopKernel,
     MultiplyAdd,
-    Names,
+    Numbers,
     Register,
     Space,
     Stmt,
@@ -33,9 +33,9 @@ class Kernel:
     """A kernel of one input and one output under construction."""
 
     def __init__(self, size: int, result: int, dtype: DType = float32, out: DType = float32):
-        self.names = Names()
-        self.x = self.names.buffer("x", dtype, size, Space.INPUT)
-        self.out = self.names.buffer("out", out, result, Space.OUTPUT)
+        self.numbers = Numbers()
+        self.x = self.numbers.buffer("x", dtype, size, Space.INPUT)
+        self.out = self.numbers.buffer("out", out, result, Space.OUTPUT)
 
     def run(self, array: Array, *body: Stmt, scratch: tuple[Buffer, ...] = ()) -> Array:
         return run_kernel(LoopKernel((self.x,), (self.out,), scratch, body), [array])[0]
@@ -46,14 +46,14 @@ FOUR = np.arange(4, dtype=np.float32)
 
 def test_loops_and_stores() -> None:
     k = Kernel(4, 4)
-    i = k.names.axis("i", 4)
+    i = k.numbers.axis("i", 4)
     result = k.run(FOUR, For(i, (Store(k.out, i, k.x.at(3 - i) * 2.0),)))
     assert result.tolist() == [6, 4, 2, 0]
 
 
 def test_conditions() -> None:
     k = Kernel(4, 4)
-    i = k.names.axis("i", 4)
+    i = k.numbers.axis("i", 4)
     stores = For(i, (Store(k.out, i, const(0, float32)), If(i < 2, (Store(k.out, i, k.x.at(i)),))))
     assert k.run(FOUR, stores).tolist() == [0, 1, 0, 0]
 
@@ -63,12 +63,16 @@ def test_vectors() -> None:
     x, y, total = (Register(name, float32, 4) for name in ("x0", "y0", "t0"))
     result = k.run(
         FOUR,
-        Declare((x, y, total)),
-        Fill(total, const(1, float32)),
-        Fill(y, const(3, float32)),
-        VectorLoad(x, k.x, const(1, int64), 2),
-        MultiplyAdd(total, x, y),
-        VectorStore(k.out, ZERO, total, 3),
+        Declare(
+            (x, y, total),
+            (
+                Fill(total, const(1, float32)),
+                Fill(y, const(3, float32)),
+                VectorLoad(x, k.x, const(1, int64), 2),
+                MultiplyAdd(total, x, y),
+                VectorStore(k.out, ZERO, total, 3),
+            ),
+        ),
     )
     # Lanes beyond those loaded are zero.
     assert result.tolist() == [4, 7, 1]
@@ -76,7 +80,7 @@ def test_vectors() -> None:
 
 def test_only_the_branch_taken_is_evaluated() -> None:
     k = Kernel(4, 6)
-    i = k.names.axis("i", 6)
+    i = k.numbers.axis("i", 6)
     inside = select(i < 4, k.x.at(i), const(-1, float32))
     result = k.run(FOUR, For(i, (Store(k.out, i, inside),)))
     assert result.tolist() == [0, 1, 2, 3, -1, -1]
@@ -111,7 +115,7 @@ def test_a_vector_store_over_the_end_is_refused() -> None:
 
 def test_reading_what_nobody_wrote_is_refused() -> None:
     k = Kernel(4, 1)
-    local = k.names.buffer("row", float32, 2, Space.STACK)
+    local = k.numbers.buffer("row", float32, 2, Space.STACK)
     body = Allocate(local, (Store(k.out, ZERO, local.at(const(1, int64))),))
     with pytest.raises(LoopError, match="row: element 1 is read before it is written"):
         k.run(FOUR, body)
@@ -119,8 +123,8 @@ def test_reading_what_nobody_wrote_is_refused() -> None:
 
 def test_a_buffer_is_empty_at_each_allocation() -> None:
     k = Kernel(4, 2)
-    i = k.names.axis("i", 2)
-    local = k.names.buffer("row", float32, 1, Space.SCALAR)
+    i = k.numbers.axis("i", 2)
+    local = k.numbers.buffer("row", float32, 1, Space.SCALAR)
     inside = (
         If(i < 1, (Store(local, ZERO, const(5, float32)),)),
         Store(k.out, i, local.at(ZERO)),

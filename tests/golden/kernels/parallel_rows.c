@@ -28,22 +28,22 @@ static void parallel_rows(const float *restrict x, float *restrict out, float *r
             row1[j + 64] = tasor_exp_f32(x[i * 70 + j + 64] - row0);
         }
         {
-            float total2;
-            total2 = 0.0f;
-            for (ptrdiff_t k2 = 0; k2 < 70; k2++) {
-                total2 = total2 + row1[k2];
+            float total;
+            total = 0.0f;
+            for (ptrdiff_t k = 0; k < 70; k++) {
+                total = total + row1[k];
             }
-            row2 = total2;
+            row2 = total;
         }
-        for (ptrdiff_t j_o2 = 0; j_o2 < 8; j_o2++) {
+        for (ptrdiff_t j_o = 0; j_o < 8; j_o++) {
             TASOR_SIMD
-            for (ptrdiff_t j_i2 = 0; j_i2 < 8; j_i2++) {
-                out[i * 70 + j_i2 + j_o2 * 8] = row1[j_i2 + j_o2 * 8] / row2;
+            for (ptrdiff_t j_i = 0; j_i < 8; j_i++) {
+                out[i * 70 + j_i + j_o * 8] = row1[j_i + j_o * 8] / row2;
             }
         }
         TASOR_SIMD
-        for (ptrdiff_t j2 = 0; j2 < 6; j2++) {
-            out[i * 70 + j2 + 64] = row1[j2 + 64] / row2;
+        for (ptrdiff_t j = 0; j < 6; j++) {
+            out[i * 70 + j + 64] = row1[j + 64] / row2;
         }
     }
 }

@@ -17,13 +17,27 @@ static void reduction_lanes(const float *restrict x, float *restrict out)
                     acc[k_i] = acc[k_i] + x[i * 100 + k_i + k_o * 32];
                 }
             }
-            for (ptrdiff_t k_i2 = 0; k_i2 < 4; k_i2++) {
-                acc[k_i2] = acc[k_i2] + x[i * 100 + k_i2 + 96];
+            for (ptrdiff_t k_i = 0; k_i < 4; k_i++) {
+                acc[k_i] = acc[k_i] + x[i * 100 + k_i + 96];
             }
-            total = 0.0f;
-            for (ptrdiff_t lane2 = 0; lane2 < 32; lane2++) {
-                total = total + acc[lane2];
+            TASOR_SIMD
+            for (ptrdiff_t lane = 0; lane < 16; lane++) {
+                acc[lane] = acc[lane] + acc[lane + 16];
             }
+            TASOR_SIMD
+            for (ptrdiff_t lane = 0; lane < 8; lane++) {
+                acc[lane] = acc[lane] + acc[lane + 8];
+            }
+            for (ptrdiff_t lane = 0; lane < 4; lane++) {
+                acc[lane] = acc[lane] + acc[lane + 4];
+            }
+            for (ptrdiff_t lane = 0; lane < 2; lane++) {
+                acc[lane] = acc[lane] + acc[lane + 2];
+            }
+            for (ptrdiff_t lane = 0; lane < 1; lane++) {
+                acc[lane] = acc[lane] + acc[lane + 1];
+            }
+            total = acc[0];
         }
         out[i] = total;
     }

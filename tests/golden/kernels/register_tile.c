@@ -51,35 +51,35 @@ static void register_tile(const float *restrict x, const float *restrict y, cons
             }
         }
     }
-    for (ptrdiff_t i_o2 = 0; i_o2 < 2; i_o2++) {
-        __m512 acc_0_02;
-        __m512 acc_1_02;
-        __m512 acc_2_02;
-        __m512 vector_02;
-        __m512 element2;
-        acc_0_02 = _mm512_set1_ps(0.0f);
-        acc_1_02 = _mm512_set1_ps(0.0f);
-        acc_2_02 = _mm512_set1_ps(0.0f);
+    for (ptrdiff_t i_o = 0; i_o < 2; i_o++) {
+        __m512 acc_0_0;
+        __m512 acc_1_0;
+        __m512 acc_2_0;
+        __m512 vector_0;
+        __m512 element;
+        acc_0_0 = _mm512_set1_ps(0.0f);
+        acc_1_0 = _mm512_set1_ps(0.0f);
+        acc_2_0 = _mm512_set1_ps(0.0f);
         TASOR_NO_UNROLL
-        for (ptrdiff_t k2 = 0; k2 < 8; k2++) {
-            vector_02 = _mm512_maskz_loadu_ps((__mmask16)0xFF, y + k2 * 40 + 32);
-            element2 = _mm512_set1_ps(x[i_o2 * 24 + k2]);
-            acc_0_02 = _mm512_fmadd_ps(element2, vector_02, acc_0_02);
-            element2 = _mm512_set1_ps(x[i_o2 * 24 + k2 + 8]);
-            acc_1_02 = _mm512_fmadd_ps(element2, vector_02, acc_1_02);
-            element2 = _mm512_set1_ps(x[i_o2 * 24 + k2 + 16]);
-            acc_2_02 = _mm512_fmadd_ps(element2, vector_02, acc_2_02);
+        for (ptrdiff_t k = 0; k < 8; k++) {
+            vector_0 = _mm512_maskz_loadu_ps((__mmask16)0xFF, y + k * 40 + 32);
+            element = _mm512_set1_ps(x[i_o * 24 + k]);
+            acc_0_0 = _mm512_fmadd_ps(element, vector_0, acc_0_0);
+            element = _mm512_set1_ps(x[i_o * 24 + k + 8]);
+            acc_1_0 = _mm512_fmadd_ps(element, vector_0, acc_1_0);
+            element = _mm512_set1_ps(x[i_o * 24 + k + 16]);
+            acc_2_0 = _mm512_fmadd_ps(element, vector_0, acc_2_0);
         }
         {
-            float tile2[48];
-            _mm512_storeu_ps(tile2, acc_0_02);
-            _mm512_storeu_ps(tile2 + 16, acc_1_02);
-            _mm512_storeu_ps(tile2 + 32, acc_2_02);
-            for (ptrdiff_t i2 = 0; i2 < 3; i2++) {
+            float tile[48];
+            _mm512_storeu_ps(tile, acc_0_0);
+            _mm512_storeu_ps(tile + 16, acc_1_0);
+            _mm512_storeu_ps(tile + 32, acc_2_0);
+            for (ptrdiff_t i = 0; i < 3; i++) {
                 TASOR_SIMD
-                for (ptrdiff_t lane2 = 0; lane2 < 8; lane2++) {
-                    out[i_o2 * 120 + i2 * 40 + lane2 + 32] = tasor_max_f32(tile2[i2 * 16 + lane2] +
-                        z[lane2 + 32], 0.0f);
+                for (ptrdiff_t lane = 0; lane < 8; lane++) {
+                    out[i_o * 120 + i * 40 + lane + 32] = tasor_max_f32(tile[i * 16 + lane] + z[lane
+                        + 32], 0.0f);
                 }
             }
         }

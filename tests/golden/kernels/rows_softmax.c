@@ -23,13 +23,27 @@ static void rows_softmax(const float *restrict x, float *restrict out)
                     }
                 }
                 TASOR_SIMD
-                for (ptrdiff_t k_i2 = 0; k_i2 < 6; k_i2++) {
-                    acc[k_i2] = tasor_max_f32(acc[k_i2], x[i * 70 + k_i2 + 64]);
+                for (ptrdiff_t k_i = 0; k_i < 6; k_i++) {
+                    acc[k_i] = tasor_max_f32(acc[k_i], x[i * 70 + k_i + 64]);
                 }
-                total = -INFINITY;
-                for (ptrdiff_t lane2 = 0; lane2 < 32; lane2++) {
-                    total = tasor_max_f32(total, acc[lane2]);
+                TASOR_SIMD
+                for (ptrdiff_t lane = 0; lane < 16; lane++) {
+                    acc[lane] = tasor_max_f32(acc[lane], acc[lane + 16]);
                 }
+                TASOR_SIMD
+                for (ptrdiff_t lane = 0; lane < 8; lane++) {
+                    acc[lane] = tasor_max_f32(acc[lane], acc[lane + 8]);
+                }
+                for (ptrdiff_t lane = 0; lane < 4; lane++) {
+                    acc[lane] = tasor_max_f32(acc[lane], acc[lane + 4]);
+                }
+                for (ptrdiff_t lane = 0; lane < 2; lane++) {
+                    acc[lane] = tasor_max_f32(acc[lane], acc[lane + 2]);
+                }
+                for (ptrdiff_t lane = 0; lane < 1; lane++) {
+                    acc[lane] = tasor_max_f32(acc[lane], acc[lane + 1]);
+                }
+                total = acc[0];
             }
             row0 = total;
         }
@@ -38,33 +52,47 @@ static void rows_softmax(const float *restrict x, float *restrict out)
             row1[j] = tasor_exp_f32(x[i * 70 + j] - row0);
         }
         {
-            float total2;
+            float total;
             {
-                float acc2[32];
+                float acc[32];
                 TASOR_SIMD
-                for (ptrdiff_t lane3 = 0; lane3 < 32; lane3++) {
-                    acc2[lane3] = 0.0f;
+                for (ptrdiff_t lane = 0; lane < 32; lane++) {
+                    acc[lane] = 0.0f;
                 }
-                for (ptrdiff_t k_o2 = 0; k_o2 < 2; k_o2++) {
+                for (ptrdiff_t k_o = 0; k_o < 2; k_o++) {
                     TASOR_SIMD
-                    for (ptrdiff_t k_i3 = 0; k_i3 < 32; k_i3++) {
-                        acc2[k_i3] = acc2[k_i3] + row1[k_i3 + k_o2 * 32];
+                    for (ptrdiff_t k_i = 0; k_i < 32; k_i++) {
+                        acc[k_i] = acc[k_i] + row1[k_i + k_o * 32];
                     }
                 }
                 TASOR_SIMD
-                for (ptrdiff_t k_i4 = 0; k_i4 < 6; k_i4++) {
-                    acc2[k_i4] = acc2[k_i4] + row1[k_i4 + 64];
+                for (ptrdiff_t k_i = 0; k_i < 6; k_i++) {
+                    acc[k_i] = acc[k_i] + row1[k_i + 64];
                 }
-                total2 = 0.0f;
-                for (ptrdiff_t lane4 = 0; lane4 < 32; lane4++) {
-                    total2 = total2 + acc2[lane4];
+                TASOR_SIMD
+                for (ptrdiff_t lane = 0; lane < 16; lane++) {
+                    acc[lane] = acc[lane] + acc[lane + 16];
                 }
+                TASOR_SIMD
+                for (ptrdiff_t lane = 0; lane < 8; lane++) {
+                    acc[lane] = acc[lane] + acc[lane + 8];
+                }
+                for (ptrdiff_t lane = 0; lane < 4; lane++) {
+                    acc[lane] = acc[lane] + acc[lane + 4];
+                }
+                for (ptrdiff_t lane = 0; lane < 2; lane++) {
+                    acc[lane] = acc[lane] + acc[lane + 2];
+                }
+                for (ptrdiff_t lane = 0; lane < 1; lane++) {
+                    acc[lane] = acc[lane] + acc[lane + 1];
+                }
+                total = acc[0];
             }
-            row2 = total2;
+            row2 = total;
         }
         TASOR_SIMD
-        for (ptrdiff_t j2 = 0; j2 < 70; j2++) {
-            out[i * 70 + j2] = row1[j2] / row2;
+        for (ptrdiff_t j = 0; j < 70; j++) {
+            out[i * 70 + j] = row1[j] / row2;
         }
     }
 }
