@@ -19,6 +19,7 @@ import onnx
 from onnx.backend.base import Backend, BackendRep
 
 from graphopt.onnx_import.errors import ModelError, printable
+from graphopt.onnx_import.narrow import BY_NUMBER, stored
 from tasor.compiled_model import CompiledModel
 from tasor.errors import UsageError
 from tasor.pipeline import Question, Settings, library_name, settings_of
@@ -36,6 +37,9 @@ class TasorModel(BackendRep):
         self._question = Question(model, library_name(model))
         self._settings = settings
         self._names = _free_inputs(model)
+        self._narrow_outputs = tuple(
+            BY_NUMBER.get(output.type.tensor_type.elem_type) for output in model.graph.output
+        )
         self._fixed: dict[ShapeKey, tuple[str, ...]] = {}
         self._compiled: dict[tuple[ShapeKey, bytes], CompiledModel] = {}
 
@@ -52,7 +56,10 @@ class TasorModel(BackendRep):
         arrays = self._named(inputs)
         model = self._model_for(arrays)
         outputs = model.run({port.name: arrays[port.name] for port in model.inputs})
-        return tuple(outputs[port.name] for port in model.outputs)
+        return tuple(
+            outputs[port.name] if narrow is None else outputs[port.name].view(narrow.numpy)
+            for port, narrow in zip(model.outputs, self._narrow_outputs, strict=True)
+        )
 
     def _named(self, inputs: Any) -> dict[str, Array]:
         if isinstance(inputs, Mapping):
@@ -68,7 +75,10 @@ class TasorModel(BackendRep):
                     "each input of the model"
                 )
             given = dict(zip(self._names, listed, strict=True))
-        return {name: np.require(array, requirements=["C", "A"]) for name, array in given.items()}
+        return {
+            name: stored(np.require(array, requirements=["C", "A"]))
+            for name, array in given.items()
+        }
 
     def _model_for(self, arrays: Mapping[str, Array]) -> CompiledModel:
         shapes: ShapeKey = tuple(sorted((name, array.shape) for name, array in arrays.items()))

@@ -157,23 +157,19 @@ class _TileLowering:
             for row_span in spans(extent, schedule.rows):
                 row = self._block(row_name, row_span, schedule.rows)
                 tile = self._tile(row, column)
-                if schedule.vectors_outer:
-                    tiles.extend(nested((*outer_rows, *row.loop), tile, LoopKind.SERIAL))
+                along, across = (*outer_vectors, *column.loop), (*outer_rows, *row.loop)
+                if self.panel is not None:
+                    tiles.extend(nested(across, tile, LoopKind.SERIAL))
                 else:
-                    loops = (*batch, *outer_rows, *row.loop, *outer_vectors, *column.loop)
-                    body.extend(nested(loops, tile, kind))
-            if schedule.vectors_outer:
-                panel = self._with_panel(column, tuple(tiles))
-                body.extend(nested((*batch, *outer_vectors, *column.loop), panel, kind))
+                    inner = (*along, *across) if schedule.vectors_outer else (*across, *along)
+                    body.extend(nested((*batch, *inner), tile, kind))
+            if self.panel is not None:
+                packed = (*self._pack_panel(column), *tiles)
+                columns_loops = (*batch, *outer_vectors, *column.loop)
+                body.extend(nested(columns_loops, (Allocate(self.panel, packed),), kind))
         scratch = () if self.panel is None else (self.panel,)
         kernel = LoopKernel(self.inputs, (self.output,), scratch, tuple(body))
         return kernel, tuple(self.packing)
-
-    def _with_panel(self, column: _Block, tiles: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-        """The tiles of one column, after its panel is packed if that is done at run time."""
-        if self.panel is None:
-            return tiles
-        return (Allocate(self.panel, (*self._pack_panel(column), *tiles)),)
 
     def _loops(self, axes: Sequence[Axis]) -> tuple[Axis, ...]:
         loops = tuple(self.numbers.axis(axis.name, axis.extent) for axis in axes)

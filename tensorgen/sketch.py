@@ -70,7 +70,7 @@ TRANSPOSED_STORE = 1.5
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A schedule and the cycles it is expected to take on one core."""
+    """A schedule and the cycles that the busiest thread is expected to take."""
 
     schedule: RegisterTile
     cycles: float
@@ -83,7 +83,8 @@ def default_schedule(task: Task, target: Target, threads: int) -> Schedule:
         dialect = vector_dialect(target.isa, contraction.dtype)
         if dialect is not None:
             parallel = threads > 1 and _work(task) >= PARALLEL_WORK
-            estimates = list(register_tiles(task, contraction, dialect, parallel))
+            workers = threads if parallel else 1
+            estimates = list(register_tiles(task, contraction, dialect, workers))
             if estimates:
                 return min(estimates, key=lambda e: (e.cycles, str(e.schedule))).schedule
     return loop_schedule(task, threads)
@@ -181,18 +182,18 @@ def _in_step(body: Expr, axis: Axis | None) -> float:
 
 
 def register_tiles(
-    task: Task, contraction: Contraction, dialect: VectorDialect, parallel: bool
+    task: Task, contraction: Contraction, dialect: VectorDialect, threads: int
 ) -> Iterator[Estimate]:
     """Every register tile worth considering, with its estimate."""
     for vector in (0, 1):
         roles = assign_roles(contraction, vector)
         if not roles.vectors or roles.contraction.operands[0] == roles.contraction.operands[1]:
             continue
-        yield from _tiles_for(task, roles, vector, dialect, parallel)
+        yield from _tiles_for(task, roles, vector, dialect, threads)
 
 
 def _tiles_for(
-    task: Task, roles: Roles, vector: int, dialect: VectorDialect, parallel: bool
+    task: Task, roles: Roles, vector: int, dialect: VectorDialect, threads: int
 ) -> Iterator[Estimate]:
     contraction = roles.contraction
     constant = [task.constant[operand] for operand in contraction.operands]
@@ -209,9 +210,10 @@ def _tiles_for(
         for rows, vectors in _tile_shapes(row_extent, roles.vectors[-1].extent, dialect):
             outer = source is VectorSource.RUNTIME or _vectors_outer(roles, vector)
             schedule = RegisterTile(
-                vector, source, row_packed, rows, vectors, dialect.lanes, outer, parallel
+                vector, source, row_packed, rows, vectors, dialect.lanes, outer, threads > 1
             )
-            yield Estimate(schedule, _cycles(roles, schedule, dialect))
+            cycles = _cycles(roles, schedule, dialect) * _share(roles, schedule, threads)
+            yield Estimate(schedule, cycles)
 
 
 def _tile_shapes(rows: int, columns: int, dialect: VectorDialect) -> Iterator[tuple[int, int]]:
@@ -272,6 +274,17 @@ def _cycles(roles: Roles, schedule: RegisterTile, dialect: VectorDialect) -> flo
             repeated = prod(axis.extent for axis in roles.rows[:-1])
             total += column_tiles * depth * columns * element / max(repeated, 1)
     return total * outer
+
+
+def _share(roles: Roles, schedule: RegisterTile, threads: int) -> float:
+    """The part of the work that the busiest thread has."""
+    axes = (*roles.batch, *roles.vectors[:-1])
+    units = prod(axis.extent for axis in axes)
+    units *= -(-roles.vectors[-1].extent // (schedule.vectors * schedule.lanes))
+    if schedule.source is not VectorSource.RUNTIME:
+        units *= prod(axis.extent for axis in roles.rows[:-1])
+        units *= -(-roles.rows[-1].extent // schedule.rows) if roles.rows else 1
+    return -(-units // threads) / units
 
 
 def _broadcast_cost(roles: Roles, schedule: RegisterTile) -> float:

@@ -4,14 +4,15 @@ Opset 21, or newer where an operator needs it (`BitCast`). Inputs and outputs ke
 order; everything else is named after its operator. The same graph always gives the same bytes.
 
 A model computes what the graph does, up to the rounding of floats and to what ONNX leaves open:
-casts of floats to integers that cannot hold them, integer powers that overflow, maxima of NaN,
-scattering out of bounds or twice to one place. Tasor defines these, other runtimes may differ.
+casts of floats to integers that cannot hold them, integer sums, products and powers that overflow,
+maxima of NaN, scattering out of bounds or twice to one place. Tasor defines these; runtimes differ.
 Arithmetic that runtimes commonly lack (bfloat16, narrow integers) is written in wider types, with
 the same results. What it does not: optimize.
 """
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 
 import onnx
@@ -57,11 +58,12 @@ def save_model(
     """
     parts = draft(graph)
     place = Path(path)
-    if parts.constant_bytes <= max_inline_bytes:
-        model = parts.model(inline_tensor, producer_version)
-    else:
-        beside = place.with_name(f"{place.name}.{graph.digest[:16]}.data")
-        with replaced(beside) as file:
-            model = parts.model(ExternalFile(file, beside.name).tensor, producer_version)
-    with replaced(place) as file:
+    with ExitStack() as files:
+        file = files.enter_context(replaced(place))
+        store = inline_tensor
+        if parts.constant_bytes > max_inline_bytes:
+            beside = place.with_name(f"{place.name}.{graph.digest[:16]}.data")
+            # Opened last, it takes its place first: a model never lacks its constants.
+            store = ExternalFile(files.enter_context(replaced(beside)), beside.name).tensor
+        model = parts.model(store, producer_version)
         file.write(model.SerializeToString(deterministic=True))

@@ -168,10 +168,11 @@ def _gemm(root: Node, bindings: Bindings) -> Fused | None:
 
 
 def _divides(root: Node, constant: Constant, count: NDArray[np.int64]) -> bool:
-    """Whether the root divides by `count`: itself, or times a reciprocal that is not rounded."""
+    """Whether the root divides by `count`: itself, or times a reciprocal that is not rounded.
+
+    Both broadcast to the root's shape; `count` is nowhere zero.
+    """
     factors = constant.array.astype(np.float64)
-    if np.broadcast_shapes(factors.shape, count.shape) != count.shape:
-        return False
     whole = factors * count if root.op.name == "mul" else factors / count
     return bool(np.all(whole == 1))
 
@@ -184,9 +185,9 @@ def _average_pool(root: Node, bindings: Bindings) -> Fused | None:
         return None
     if set(windows.dilations) != {1} or not pooled_natively(windows):
         return None
-    total = np.full(windows.outputs, prod(windows.kernel))
+    total = np.asarray(prod(windows.kernel))
     for with_padding, count in enumerate((counts(windows), total)):
-        if _divides(root, divisor, count[None, None]):
+        if _divides(root, divisor, count):
             return Fused(
                 "average_pool",
                 pool.inputs,
@@ -202,7 +203,7 @@ def _mean(root: Node, bindings: Bindings) -> Fused | None:
     axes, keepdims = integers(total, "axes"), bool(total.param("keepdims"))
     (x,) = total.inputs
     count = prod(x.type.shape[axis] for axis in axes)
-    if divisor is None or not axes or total.type != root.type:
+    if divisor is None or not axes or not count or total.type != root.type:
         return None
     if not _divides(root, divisor, np.asarray(count)):
         return None

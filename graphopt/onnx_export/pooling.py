@@ -24,6 +24,7 @@ from graphopt.onnx_export.term import (
     call,
     cast,
     elementwise,
+    expand,
     reduced,
     reshape,
     take,
@@ -32,6 +33,7 @@ from graphopt.onnx_export.term import (
 from graphopt.onnx_export.widening import BFLOAT16, NARROW, Widening, computed_in
 from graphopt.onnx_export.windows import (
     axes_of_unfolded,
+    counts_along,
     inside,
     positions,
     unfolded,
@@ -59,6 +61,9 @@ from tensorgen.types import (
 MAX_POOLED_RANK = 3
 """Runtimes pool over at most this many spatial axes."""
 
+MAX_STORED_ONES = 2**16
+"""Weights of one are stored up to this number, so that tools see weights; else repeated."""
+
 _POOLED: Widening = {
     **BFLOAT16,
     int16: float64,
@@ -79,7 +84,7 @@ def pooled_natively(windows: Windows) -> bool:
     return (
         len(windows.sizes) <= MAX_POOLED_RANK
         and all(max(before, after) < size for before, after, size in pads)
-        and all(inside(windows, n).any(axis=1).all() for n in range(len(windows.sizes)))
+        and all(counts_along(windows, axis).all() for axis in range(len(windows.sizes)))
     )
 
 
@@ -162,11 +167,17 @@ def _for_each_element(
     return table.transpose(order).reshape(prod(windows.outputs), prod(windows.kernel))
 
 
+def _ones(type: TensorType) -> Term:
+    if type.size <= MAX_STORED_ONES:
+        return Constant(np.ones(type.shape, type.dtype.numpy))
+    return expand(scalar(1, type.dtype), type.shape)
+
+
 def _sum_pool(node: Node, x: Term) -> Term:
     """Each channel convolved with ones on its own."""
     windows = windows_of(node, integers(node, "kernel"))
     channels = x.type.shape[1]
-    ones = Constant(np.ones((channels, 1, *windows.kernel), x.type.dtype.numpy))
+    ones = _ones(TensorType(x.type.dtype, (channels, 1, *windows.kernel)))
     if x.type.dtype not in (float32, float16):
         return as_products(x, ones, windows, channels)
     return call(

@@ -23,7 +23,7 @@ BASE_OPSET = 21
 MAX_CONVERTED = 64
 """Constants of up to this many elements are cast here and now, larger ones when the model runs."""
 
-Attribute = int | float | str | tuple[int, ...]
+Attribute = int | str | tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)

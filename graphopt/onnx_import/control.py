@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from graphopt.graph import Constant, Value
+from graphopt.onnx_import.narrow import Encoded
 from graphopt.onnx_import.node import Importer, OnnxNode, Operand, Subgraph, TensorSequence
 from graphopt.onnx_import.terms import apply, broadcast_to, concat, reshape, scalar, slice_axis
 from tensorgen.types import TensorType, boolean, int64
@@ -26,7 +27,8 @@ def _if(node: OnnxNode) -> tuple[Operand, ...]:
     if isinstance(condition, Constant):
         return (then if condition.array.any() else otherwise).build(())
     first, second = then.build(()), otherwise.build(())
-    if list(map(_type, first)) != list(map(_type, second)):
+    types = list(map(_type, first))
+    if types != list(map(_type, second)) or None in types:
         node.known(condition, "the condition of branches with different results")
     chosen = reshape(condition, ())
     return tuple(
@@ -36,8 +38,8 @@ def _if(node: OnnxNode) -> tuple[Operand, ...]:
 
 
 def _type(value: Operand) -> TensorType | None:
-    """The type of a tensor; a sequence has none that could be equal to another's."""
-    return None if isinstance(value, TensorSequence) else value.type
+    """The type of a tensor that can be computed with; None of anything else."""
+    return None if isinstance(value, Encoded | TensorSequence) else value.type
 
 
 def _loop(node: OnnxNode) -> tuple[Operand, ...]:

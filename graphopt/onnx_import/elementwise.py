@@ -14,9 +14,8 @@ import numpy as np
 from graphopt.graph import Value
 from graphopt.onnx_import.errors import quoted
 from graphopt.onnx_import.node import Importer, OnnxNode, same_type
-from graphopt.onnx_import.protobuf import element_type
-from graphopt.onnx_import.terms import apply, bitcast, cast, reshape, scalar, with_scalar
-from tensorgen.types import DType, Kind, boolean, uint8
+from graphopt.onnx_import.terms import apply, cast, reshape, scalar, with_scalar
+from tensorgen.types import Kind, boolean, uint8
 
 Build = Callable[[Value], Value]
 
@@ -136,27 +135,6 @@ def _is_infinite(node: OnnxNode) -> tuple[Value, ...]:
     return (apply("lt", x, x),)
 
 
-def _cast(node: OnnxNode) -> tuple[Value, ...]:
-    return (cast(node.input(0), target_type(node)),)
-
-
-def target_type(node: OnnxNode) -> DType:
-    """The element type that the attribute `to` names."""
-    return element_type(node.integer("to"), node.place)
-
-
-def _cast_like(node: OnnxNode) -> tuple[Value, ...]:
-    return (cast(node.input(0), node.input(1).type.dtype),)
-
-
-def _bit_cast(node: OnnxNode) -> tuple[Value, ...]:
-    """A bool is a byte of 0 or 1, so conversion keeps its bits."""
-    x, target = node.input(0), target_type(node)
-    if boolean in (target, x.type.dtype) and target.bits == x.type.dtype.bits:
-        return (cast(x, target),)
-    return (bitcast(x, target),)
-
-
 def _softplus(x: Value) -> Value:
     """max(x, 0) + log(1 + exp(-|x|)), which does not overflow as log(exp(x) + 1) does."""
     tail = apply("exp", apply("neg", apply("abs", x)))
@@ -183,14 +161,11 @@ TABLE: Mapping[tuple[str, str], Importer] = {
     ("", "Asinh"): _lifted("asinh"),
     ("", "Atan"): _lifted("atan"),
     ("", "Atanh"): _lifted("atanh"),
-    ("", "BitCast"): _bit_cast,
     ("", "BitShift"): _shift,
     ("", "BitwiseAnd"): _lifted("bitand"),
     ("", "BitwiseNot"): _lifted("bitnot"),
     ("", "BitwiseOr"): _lifted("bitor"),
     ("", "BitwiseXor"): _lifted("bitxor"),
-    ("", "Cast"): _cast,
-    ("", "CastLike"): _cast_like,
     ("", "Ceil"): _lifted("ceil"),
     ("", "Clip"): _clip,
     ("", "Cos"): _lifted("cos"),

@@ -17,6 +17,7 @@ from onnx import defs, helper
 
 from graphopt.graph import Constant
 from graphopt.onnx_import.errors import printable
+from graphopt.onnx_import.narrow import Encoded
 from graphopt.onnx_import.node import Attribute, OnnxNode, Operand, Subgraph, TensorSequence
 from graphopt.onnx_import.protobuf import TensorReader, element_number
 
@@ -205,6 +206,8 @@ def _type_proto(value: Operand | None) -> onnx.TypeProto:
     if isinstance(value, TensorSequence):
         item = _type_proto(value.items[0]) if value.items else onnx.TypeProto()
         return helper.make_sequence_type_proto(item)
+    if isinstance(value, Encoded):
+        return helper.make_tensor_type_proto(value.type.number, list(value.codes.type.shape))
     number = element_number(value.type.dtype)
     return helper.make_tensor_type_proto(number, list(value.type.shape))
 

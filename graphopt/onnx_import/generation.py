@@ -8,18 +8,19 @@ from math import ceil, isfinite, prod
 import numpy as np
 
 from graphopt.graph import Constant, Value
-from graphopt.onnx_import.node import Importer, OnnxNode, same_type
+from graphopt.onnx_import.narrow import constant_of
+from graphopt.onnx_import.node import Importer, OnnxNode, Operand, same_type
 from graphopt.onnx_import.protobuf import element_type
 from graphopt.onnx_import.terms import broadcast_to, integers
 from graphopt.reference import MAX_FOLDED_BYTES
 from tensorgen.types import MAX_ELEMENTS, dtype_of
 
 
-def _constant(node: OnnxNode) -> tuple[Value, ...]:
+def _constant(node: OnnxNode) -> tuple[Operand, ...]:
     """One of eight attributes holds the value; those of text are refused."""
     for name in ("value", "sparse_value"):
         if node.has(name):
-            return (Constant(node.tensor(name)),)
+            return (constant_of(node.tensor(name)),)
     if node.has("value_float"):
         return (Constant(np.array(node.number("value_float"), np.float32)),)
     if node.has("value_floats"):

@@ -21,6 +21,7 @@ from graphopt.onnx_import.errors import (
     printable,
     quoted,
 )
+from graphopt.onnx_import.narrow import Encoded
 from tensorgen.types import Array, DType, Shape
 
 
@@ -31,7 +32,7 @@ class TensorSequence:
     items: tuple[Value, ...]
 
 
-Operand = Value | TensorSequence
+Operand = Value | Encoded | TensorSequence
 """What a name of an ONNX graph may stand for."""
 
 
@@ -100,7 +101,7 @@ class OnnxNode:
 
     def optional(self, position: int) -> Value | None:
         """The tensor at that position; None if the model omits it."""
-        value = self.inputs[position] if position < len(self.inputs) else None
+        value = self.any_optional(position)
         return None if value is None else self.tensor_of(value)
 
     def input(self, position: int) -> Value:
@@ -119,18 +120,24 @@ class OnnxNode:
         """The sequence at that position."""
         value = self.any_operand(position)
         if not isinstance(value, TensorSequence):
-            raise self.error(f"a sequence as operand {position}", value.type)
+            raise self.error(f"a sequence as operand {position}", "a tensor")
         return value
 
+    def any_optional(self, position: int) -> Operand | None:
+        """Whatever is at that position; None if the model omits it."""
+        return self.inputs[position] if position < len(self.inputs) else None
+
     def any_operand(self, position: int) -> Operand:
-        """The tensor or sequence at that position; ModelError if the model omits it."""
-        value = self.inputs[position] if position < len(self.inputs) else None
+        """Whatever is at that position; ModelError if the model omits it."""
+        value = self.any_optional(position)
         if value is None:
             raise self.error(f"operand {position}", "none")
         return value
 
     def tensor_of(self, value: Operand) -> Value:
-        """The value itself if it is a tensor; ModelError if it is a sequence."""
+        """The value itself if it is a tensor to compute with; ModelError for anything else."""
+        if isinstance(value, Encoded):
+            raise self.unsupported("an element type to compute with", value.type.name)
         if isinstance(value, TensorSequence):
             raise self.error("a tensor", f"a sequence of {len(value.items)}")
         return value

@@ -15,7 +15,8 @@ import onnx
 from onnx import numpy_helper
 
 from graphopt.onnx_import.errors import ModelError, UnsupportedOperator, printable, quoted
-from tensorgen.types import MAX_ELEMENTS, Array, DType, Shape, boolean, dtype_named
+from graphopt.onnx_import.narrow import BY_NUMBER, NarrowType
+from tensorgen.types import MAX_ELEMENTS, Array, DType, Shape, boolean, dtype_named, uint8
 
 _NAMES: dict[int, str] = {
     onnx.TensorProto.FLOAT: "float32",
@@ -67,12 +68,18 @@ class TensorReader:
     folder: Path | None
 
     def read(self, tensor: onnx.TensorProto) -> Array:
-        """The tensor's content. ModelError if its declared type and its data do not agree."""
+        """The tensor's content, of a narrow type as numpy has it.
+
+        ModelError if its declared type and its data do not agree.
+        """
         place = f"tensor {quoted(tensor.name)}"
-        dtype = element_type(tensor.data_type, place)
         shape = _checked_shape(list(tensor.dims), place)
         if tensor.HasField("segment"):
             raise ModelError(f"{place}: expected a whole tensor, got a segment")
+        narrow = BY_NUMBER.get(tensor.data_type)
+        if narrow is not None:
+            return self._narrow(tensor, narrow, shape, place)
+        dtype = element_type(tensor.data_type, place)
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
             flat = self._external(tensor, dtype, prod(shape), place)
         elif tensor.HasField("raw_data"):
@@ -82,6 +89,27 @@ class TensorReader:
         if dtype == boolean:
             flat = flat.view(np.uint8) != 0
         return flat.reshape(shape)
+
+    def _narrow(
+        self, tensor: onnx.TensorProto, narrow: NarrowType, shape: Shape, place: str
+    ) -> Array:
+        """Elements of less than a byte are packed, the first in the lowest bits."""
+        count = -(-prod(shape) * narrow.encoding.bits // 8)
+        if tensor.data_location == onnx.TensorProto.EXTERNAL:
+            data = self._external(tensor, uint8, count, place)
+        elif tensor.HasField("raw_data"):
+            data = _from_bytes(tensor.raw_data, uint8, count, place)
+        else:
+            numbers = np.array(tensor.int32_data, dtype=np.int64)
+            if len(numbers) != count or np.any((numbers < 0) | (numbers > 255)):
+                raise ModelError(
+                    f"{place}: expected {count} bytes in int32_data, got {len(numbers)} numbers"
+                )
+            data = numbers.astype(np.uint8)
+        whole = onnx.TensorProto(
+            dims=shape, data_type=tensor.data_type, raw_data=np.asarray(data).tobytes()
+        )
+        return numpy_helper.to_array(whole)
 
     def read_sparse(self, tensor: onnx.SparseTensorProto) -> Array:
         """A sparse tensor, made dense."""

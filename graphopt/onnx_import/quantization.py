@@ -7,13 +7,23 @@ first, and the sums are scaled and rounded (halves to even, saturating) at the e
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import assert_never
 
 import numpy as np
 
 from graphopt.graph import Constant, Value
 from graphopt.onnx_import.constant_positions import repeated
 from graphopt.onnx_import.contraction import convolution, matrix_product, per_channel
-from graphopt.onnx_import.node import Importer, OnnxNode, same_type
+from graphopt.onnx_import.narrow import (
+    BY_NUMBER,
+    Encoded,
+    NarrowType,
+    SmallInteger,
+    decoded,
+    encoded,
+    saturated,
+)
+from graphopt.onnx_import.node import Importer, OnnxNode, Operand, same_type
 from graphopt.onnx_import.protobuf import element_type
 from graphopt.onnx_import.terms import apply, cast, reshape, slice_axis
 from tensorgen.types import DType, float32, int32, uint8
@@ -59,35 +69,68 @@ def _shifted(x: Value, zero_point: Value | None) -> Value:
     return apply("sub", wide, cast(zero_point, int32))
 
 
-def _quantize_linear(node: OnnxNode) -> tuple[Value, ...]:
-    x, scale, zero_point = node.input(0), node.input(1), node.optional(2)
-    dtype = uint8 if zero_point is None else zero_point.type.dtype
+def _quantize_linear(node: OnnxNode) -> tuple[Operand, ...]:
+    x, scale, zero_point = node.input(0), node.input(1), node.any_optional(2)
+    target = uint8 if zero_point is None else _element(node, zero_point)
     number = node.integer("output_dtype", 0)
     if number:
-        dtype = element_type(number, node.place)
-    if not dtype.is_integer or (zero_point is not None and zero_point.type.dtype != dtype):
-        raise node.error("a zero point of the integer type of the result", dtype.name)
+        target = BY_NUMBER[number] if number in BY_NUMBER else element_type(number, node.place)
+    if zero_point is not None and _element(node, zero_point) != target:
+        raise node.error("a zero point of the type of the result", _element(node, zero_point).name)
     precision = node.integer("precision", 0)
     wide = element_type(precision, node.place) if precision else scale.type.dtype
     if not wide.is_float:
         raise node.error("a scale of a float type", wide.name)
-    divisor = cast(_spread(node, scale, x), wide)
-    shift = None if zero_point is None else _spread(node, zero_point, x)
-    return (_quantized(apply("div", cast(x, wide), divisor), shift, dtype),)
+    scaled = apply("div", cast(x, wide), cast(_spread(node, scale, x), wide))
+    shift = None if zero_point is None else _spread(node, _wide(node, zero_point), x)
+    match target:
+        case DType():
+            if not target.is_integer:
+                raise node.error("a result of an integer or narrow type", target.name)
+            return (_quantized(scaled, shift, target),)
+        case NarrowType(_, SmallInteger()):
+            return (saturated(_quantized(scaled, shift, int32), target),)
+        case NarrowType():
+            saturate = node.integer("saturate", 1) != 0
+            return (encoded(_moved(scaled, shift), target, saturate=saturate),)
+        case _:
+            assert_never(target)
+
+
+def _element(node: OnnxNode, value: Operand) -> DType | NarrowType:
+    return value.type if isinstance(value, Encoded) else node.tensor_of(value).type.dtype
+
+
+def _wide(node: OnnxNode, value: Operand) -> Value:
+    """The operand itself, or its values if its type is narrow: integers in int32, else float32."""
+    if not isinstance(value, Encoded):
+        return node.tensor_of(value)
+    return decoded(value, int32 if isinstance(value.type.encoding, SmallInteger) else float32)
+
+
+def _moved(scaled: Value, shift: Value | None) -> Value:
+    if shift is None or _is_zero(shift):
+        return scaled
+    return apply("add", scaled, cast(shift, scaled.type.dtype))
 
 
 def _dequantize_linear(node: OnnxNode) -> tuple[Value, ...]:
-    x, scale, zero_point = node.input(0), node.input(1), node.optional(2)
-    if zero_point is not None:
-        same_type(node, x, zero_point)
-    if not x.type.dtype.is_integer or not scale.type.dtype.is_float:
-        raise node.error("integers and scales of a float type", f"{x.type} and {scale.type}")
+    quantized, scale, zero_point = node.any_operand(0), node.input(1), node.any_optional(2)
+    element = _element(node, quantized)
+    if zero_point is not None and _element(node, zero_point) != element:
+        raise node.error("operands of one element type", _element(node, zero_point).name)
+    is_integer = isinstance(element, NarrowType) or element.is_integer
+    if not is_integer or not scale.type.dtype.is_float:
+        raise node.error("integers and scales of a float type", f"{element.name} and {scale.type}")
+    x = _wide(node, quantized)
     number = node.integer("output_dtype", 0)
     dtype = element_type(number, node.place) if number else scale.type.dtype
-    shift = None if zero_point is None else _spread(node, zero_point, x)
+    shift = None if zero_point is None else _spread(node, _wide(node, zero_point), x)
     wide = scale.type.dtype.computed
     factor = cast(_spread(node, scale, x), wide)
-    return (cast(apply("mul", cast(_shifted(x, shift), wide), factor), dtype),)
+    # The zero point of a float is zero: ONNX asks for no other.
+    value = x if x.type.dtype.is_float else _shifted(x, shift)
+    return (cast(apply("mul", cast(value, wide), factor), dtype),)
 
 
 # Arithmetic

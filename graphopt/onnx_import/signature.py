@@ -13,8 +13,10 @@ import onnx
 
 from graphopt.graph import Constant, Input, Value
 from graphopt.onnx_import.errors import ModelError, UnpinnedDimension, printable, quoted
+from graphopt.onnx_import.narrow import BY_NUMBER, Encoded, NarrowType, stored
+from graphopt.onnx_import.node import Operand
 from graphopt.onnx_import.protobuf import element_type
-from tensorgen.types import Array, DType, Shape, ShapeError, TensorType, dtype_of
+from tensorgen.types import Array, DType, Shape, ShapeError, TensorType, uint8
 
 Dimension = int | str | None
 """A declared size: fixed, named, or open."""
@@ -26,14 +28,19 @@ class Signature:
 
     inputs: tuple[Input, ...]
     names: tuple[str, ...]
-    values: Mapping[str, Value]
+    values: Mapping[str, Operand]
 
 
 @dataclass(frozen=True, slots=True)
 class _Declared:
     name: str
-    dtype: DType
+    element: DType | NarrowType
     dimensions: tuple[Dimension, ...] | None
+
+    @property
+    def dtype(self) -> DType:
+        """The type that elements are stored in: narrow ones as bytes."""
+        return uint8 if isinstance(self.element, NarrowType) else self.element
 
     def __str__(self) -> str:
         if self.dimensions is None:
@@ -63,7 +70,7 @@ def pin(
             raise ModelError(f"model: expected a name among its inputs {listed}, got '{given}'")
     given_shapes = {**shapes, **{name: array.shape for name, array in bindings.items()}}
     resolved = _resolve(declared, given_shapes)
-    values: dict[str, Value] = {}
+    values: dict[str, Operand] = {}
     inputs: list[Input] = []
     for item, shape in zip(declared, resolved, strict=True):
         try:
@@ -73,37 +80,42 @@ def pin(
         if item.name in bindings:
             values[item.name] = _bound(item, bindings[item.name])
         else:
-            inputs.append(Input(len(inputs), type))
-            values[item.name] = inputs[-1]
+            free_input = Input(len(inputs), type)
+            inputs.append(free_input)
+            values[item.name] = _operand(free_input, item)
     free = tuple(item.name for item in declared if item.name not in bindings)
     return Signature(tuple(inputs), free, values)
 
 
-def _bound(item: _Declared, array: Array) -> Constant:
-    try:
-        dtype = dtype_of(array)
-    except KeyError:
-        dtype = None
-    if dtype != item.dtype:
+def _bound(item: _Declared, array: Array) -> Operand:
+    if array.dtype not in (item.element.numpy, item.dtype.numpy):
         raise ModelError(
-            f"input {quoted(item.name)}: expected a fixed value of type {item.dtype.name}, "
+            f"input {quoted(item.name)}: expected a fixed value of type {item.element.name}, "
             f"got {array.dtype}"
         )
-    return Constant(array)
+    return _operand(Constant(stored(array)), item)
+
+
+def _operand(value: Value, item: _Declared) -> Operand:
+    return Encoded(value, item.element) if isinstance(item.element, NarrowType) else value
 
 
 def _declaration(value: onnx.ValueInfoProto) -> _Declared:
     place = f"input {quoted(value.name)}"
-    kind = value.type.WhichOneof("value")
+    # An optional input is one that is given: who leaves it out compiles another model.
+    is_optional = value.type.HasField("optional_type")
+    declared = value.type.optional_type.elem_type if is_optional else value.type
+    kind = declared.WhichOneof("value")
     if kind != "tensor_type":
         got = "no type" if kind is None else f"a {kind.removesuffix('_type')}"
         raise ModelError(f"{place}: expected a tensor, got {got}")
-    tensor = value.type.tensor_type
-    dtype = element_type(tensor.elem_type, place)
+    tensor = declared.tensor_type
+    narrow = BY_NUMBER.get(tensor.elem_type)
+    element = element_type(tensor.elem_type, place) if narrow is None else narrow
     if not tensor.HasField("shape"):
-        return _Declared(value.name, dtype, None)
+        return _Declared(value.name, element, None)
     sizes = tuple(_dimension(size) for size in tensor.shape.dim)
-    return _Declared(value.name, dtype, sizes)
+    return _Declared(value.name, element, sizes)
 
 
 def _dimension(size: onnx.TensorShapeProto.Dimension) -> Dimension:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from graphopt.onnx_import import (
     contraction,
     control,
+    conversion,
     detection,
     elementwise,
     generation,
@@ -42,6 +43,7 @@ OperatorKey = tuple[str, str]
 
 FAMILIES: tuple[Mapping[OperatorKey, Importer], ...] = (
     elementwise.TABLE,
+    conversion.TABLE,
     contraction.TABLE,
     pooling.TABLE,
     reduction.TABLE,

@@ -17,9 +17,11 @@ from dataclasses import dataclass, replace
 import onnx
 
 from graphopt.graph import Constant, Graph, Value
+from graphopt.onnx_import.conversion import on_codes
 from graphopt.onnx_import.errors import ModelError, UnsupportedOperator, printable, quoted
 from graphopt.onnx_import.functions import Body, body_of, plain_attribute, schema_defaults
 from graphopt.onnx_import.loading import LoadedModel, canonical_domain, opset_versions
+from graphopt.onnx_import.narrow import Encoded, constant_of
 from graphopt.onnx_import.node import Attribute, OnnxNode, Operand, Subgraph, TensorSequence
 from graphopt.onnx_import.protobuf import TensorReader, element_type
 from graphopt.onnx_import.signature import Signature
@@ -71,6 +73,10 @@ def _checked_output(declared: onnx.ValueInfoProto, value: Operand) -> Value:
     if isinstance(value, TensorSequence):
         raise UnsupportedOperator(f"{place}: expected a tensor, got a sequence")
     number = declared.type.tensor_type.elem_type
+    if isinstance(value, Encoded):
+        if number not in (onnx.TensorProto.UNDEFINED, value.type.number):
+            raise ModelError(f"{place}: expected its declared element type, got {value.type.name}")
+        return value.codes
     if number == onnx.TensorProto.UNDEFINED:
         return value
     expected = element_type(number, place)
@@ -104,7 +110,7 @@ class _Translation:
         own = scope.names.maps[0]
         for tensor in proto.initializer:
             if tensor.name not in own:
-                scope.names[tensor.name] = Constant(self._reader.read(tensor))
+                scope.names[tensor.name] = constant_of(self._reader.read(tensor))
         for sparse in proto.sparse_initializer:
             if sparse.values.name not in own:
                 scope.names[sparse.values.name] = Constant(self._reader.read_sparse(sparse))
@@ -218,16 +224,20 @@ class _Translation:
                 )
             return self._function(body, node, scope)
         try:
-            return tuple(self._folded(value) for value in importer(node))
+            return tuple(map(self._folded, on_codes(importer, node)))
         except ShapeError as error:
             raise ModelError(f"{node.place}: {error}") from None
         except MemoryError:
             raise node.error("sizes that fit into memory", "larger ones") from None
 
     def _folded(self, value: Operand) -> Operand:
-        if isinstance(value, TensorSequence):
-            return TensorSequence(tuple(map(self._fold, value.items)))
-        return self._fold(value)
+        match value:
+            case TensorSequence(items):
+                return TensorSequence(tuple(map(self._fold, items)))
+            case Encoded(codes, type):
+                return Encoded(self._fold(codes), type)
+            case _:
+                return self._fold(value)
 
     def _function(self, body: Body, node: OnnxNode, scope: _Scope) -> tuple[Operand | None, ...]:
         """Import a function's body in the node's place."""

@@ -1,4 +1,4 @@
-"""Models as a whole: names, outputs, fused operators, files, and real networks there and back."""
+"""Models as a whole: names, outputs, fused operators, equal bytes, files."""
 
 from __future__ import annotations
 
@@ -15,16 +15,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.networks import NETWORKS, network
-from benchmarks.real_models import REAL_MODELS, RealModel
 from graphopt import onnx_export
 from graphopt.graph import Constant, Graph, Input, Param, Value
 from graphopt.onnx_export import ExportError, export_model, save_model
 from graphopt.onnx_import import import_model
 from graphopt.ops import OP
-from graphopt.optimize import optimize
 from graphopt.reference import evaluate_graph
-from tensorgen.types import Array, Shape, TensorType, bfloat16, float32, int64
+from tensorgen.types import Array, TensorType, bfloat16, float32
 from tests.random_graphs import inputs_for, random_graph
 
 
@@ -306,6 +303,10 @@ LOOKALIKES: Sequence[tuple[Input, Value]] = (
     (IMAGE, OP["add"](convolved(IMAGE), constant(4, 1))),
     (IMAGE, OP["div"](pooled(IMAGE, "sum_pool", 1, 1, 1, 1), constant(value=3))),
     (
+        tensor(5, 0),
+        OP["div"](OP["reduce_sum"](tensor(5, 0), axes=(1,), keepdims=False), constant(value=1)),
+    ),
+    (
         MATRIX,
         OP["div"](
             OP["exp"](shifted(MATRIX, 1)),
@@ -429,80 +430,12 @@ def test_a_failure_leaves_the_old_model(tmp_path: Path, monkeypatch: pytest.Monk
     def fail(*args: object, **keywords: object) -> bytes:
         raise MemoryError
 
-    monkeypatch.setattr(onnx_export.storage.ExternalFile, "tensor", fail)
-    with pytest.raises(MemoryError):
-        save_model(weighty(), path, max_inline_bytes=0)
-    assert path.read_bytes() == b"old"
-    assert os.listdir(tmp_path) == ["model.onnx"]
-
-
-# Real models
-
-
-def there_and_back(
-    model: onnx.ModelProto, shapes: Mapping[str, Shape], feed: Mapping[str, Array] | None
-) -> onnx.ModelProto:
-    """The optimized and exported model, which gives what the original does in ONNX Runtime."""
-    graph = import_model(model, shapes=shapes)
-    rng = np.random.default_rng(0)
-    given = feed or {
-        name: rng.integers(0, 100, value.type.shape).astype(np.int64)
-        if value.type.dtype == int64
-        else rng.standard_normal(value.type.shape).astype(np.float32)
-        for name, value in zip(graph.input_names, graph.inputs, strict=True)
-    }
-    expected = run(model, given)
-    for variant in (graph, optimize(graph).graph):
-        exported = checked(variant)
-        assert names(exported.graph.output) == names(model.graph.output)
-        for actual, want in zip(run(exported, given), expected, strict=True):
-            scale = max(float(np.abs(want).max(initial=0)), 1e-2)
-            np.testing.assert_allclose(actual, want, rtol=1e-3, atol=1e-3 * scale)
-        again = export_model(import_model(exported))
-        assert operators(again) == operators(exported)
-    return exported
-
-
-@pytest.mark.parametrize(
-    "real",
-    [
-        real if real.name == "ppocr-angle" else pytest.param(real, marks=pytest.mark.slow)
-        for real in REAL_MODELS
-    ],
-    ids=lambda real: real.name,
-)
-def test_trained_models_mean_the_same(real: RealModel) -> None:
-    feed = dict(real.inputs())
-    there_and_back(onnx.load(real.path()), real.shapes_by_name, feed)
-
-
-def test_a_trained_model_evaluates_the_same_after_a_round_trip() -> None:
-    (real,) = (real for real in REAL_MODELS if real.name == "ppocr-angle")
-    graph = import_model(str(real.path()), shapes={"x": (1, 3, 48, 64)})
-    returned = import_model(export_model(graph))
-    feed = {"x": np.random.default_rng(1).random((1, 3, 48, 64)).astype(np.float32)}
-    (actual,), (expected,) = evaluate_graph(returned, feed), evaluate_graph(graph, feed)
-    np.testing.assert_allclose(actual, expected, rtol=1e-5)
-
-
-LIGHT = sorted(
-    (Path(onnx.__file__).parent / "backend" / "test" / "data" / "light").glob("light_*.onnx")
-)
-
-
-@pytest.mark.parametrize(
-    "path",
-    [
-        path if "squeezenet" in path.name else pytest.param(path, marks=pytest.mark.slow)
-        for path in LIGHT
-    ],
-    ids=lambda path: path.stem,
-)
-def test_light_models_mean_the_same(path: Path) -> None:
-    there_and_back(onnx.load(path), {}, None)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", NETWORKS)
-def test_networks_of_the_suite_mean_the_same(name: str) -> None:
-    there_and_back(network(name), {}, None)
+    for place in (
+        "graphopt.onnx_export.storage.ExternalFile.tensor",
+        "graphopt.onnx_export.model.Draft.model",
+    ):
+        monkeypatch.setattr(place, fail)
+        with pytest.raises(MemoryError):
+            save_model(weighty(), path, max_inline_bytes=0)
+        assert path.read_bytes() == b"old"
+        assert os.listdir(tmp_path) == ["model.onnx"]

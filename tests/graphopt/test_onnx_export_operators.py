@@ -10,14 +10,18 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 from onnx.reference import ReferenceEvaluator
 from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NoKernel
 
 from graphopt.graph import Constant, Graph, Input, Param, Value
-from graphopt.onnx_export import export_model
+from graphopt.onnx_export import ExportError, export_model
 from graphopt.onnx_export.table import EXPORTERS
+from graphopt.onnx_export.windows import counts, counts_along, inside
 from graphopt.onnx_import import import_model
 from graphopt.ops import OP, OPS, OpSpec, Sample
+from graphopt.ops.windows import Windows
 from graphopt.reference import evaluate_graph
 from tensorgen.types import (
     DTYPES,
@@ -257,6 +261,23 @@ def test_integer_powers(dtype: DType) -> None:
     values("pow", x, y)
 
 
+@pytest.mark.parametrize("dtype", [int8, int16, int32, int64, uint8, uint16, uint32], ids=str)
+def test_comparisons_of_extremes(dtype: DType) -> None:
+    limits = np.iinfo(dtype.name)
+    rng = np.random.default_rng(8)
+    x = rng.integers(limits.min, limits.max, (5, 7), dtype.name, endpoint=True)
+    x[0, :2], x[1, -2:] = limits, limits
+    for op in ("reduce_max", "reduce_min"):
+        values(op, x, axes=(1,), keepdims=False)
+        values(op, x, axes=(0,), keepdims=True)
+    for op in ("argmax", "argmin"):
+        values(op, x, axis=1, last=True)
+    for op in ("top_k_values", "top_k_indices"):
+        values(op, x, axis=1, k=3, largest=False)
+    for op in ("max", "min", "lt", "le"):
+        values(op, x, x[::-1].copy())
+
+
 def test_trunc_of_what_is_no_number() -> None:
     values("trunc", np.array([-2.7, -0.3, 0.0, 0.3, 2.7, np.inf, -np.inf, np.nan], np.float32))
 
@@ -316,6 +337,29 @@ def test_padding_never_wins_against_the_lowest_element(dtype: DType) -> None:
     graph = one_node(OP["max_pool_index"], [type_of(x)], params)
     actual = runtime(checked(graph), {"x0": x})[0]
     np.testing.assert_array_equal(actual, OP["max_pool_index"].reference(x, **params))
+
+
+@given(data=st.data())
+def test_elements_of_windows_are_counted(data: st.DataObject) -> None:
+    numbers = [data.draw(st.integers(low, 6)) for low in (1, 1, 1, 0, 0, 1)]
+    size, kernel, stride, before, after, dilation = numbers
+    assume(before + size + after >= (kernel - 1) * dilation + 1)
+    windows = Windows.of("pool", (size,), (kernel,), (stride,), (before, after), (dilation,))
+    expected = inside(windows, 0).sum(axis=1)
+    np.testing.assert_array_equal(counts_along(windows, 0), expected)
+    np.testing.assert_array_equal(np.broadcast_to(counts(windows), expected.shape), expected)
+
+
+def test_windows_too_many_to_lay_out_are_refused() -> None:
+    x = TensorType(int64, (1, 1, 20_000))
+    params: dict[str, Param] = {
+        "kernel": (10_000,), "strides": (1,), "pads": (0, 0), "dilations": (1,)
+    }  # fmt: skip
+    with pytest.raises(ExportError, match="windows: expected at most 16777216 positions on an ax"):
+        export_model(one_node(OP["max_pool"], [x], params))
+    checked(one_node(OP["max_pool"], [TensorType(float32, x.shape)], params))
+    model = checked(one_node(OP["sum_pool"], [TensorType(float32, (1, 9, 20_000))], params))
+    assert [node.op_type for node in model.graph.node] == ["Expand", "Conv"]
 
 
 # Operators with two results

@@ -26,9 +26,7 @@ from tensorgen.target import Target, host_target
 from tensorgen.types import Array
 from tests.tasor.mixed_model import mixed_inputs, mixed_model
 
-WARNINGS = (
-    "-Wall -Wextra -pedantic -Wconversion -Wshadow -Wmissing-prototypes -Wdouble-promotion -Werror"
-)
+WARNINGS = "-Wall -Wextra -pedantic -Wconversion -Wshadow -Wmissing-prototypes -Werror"
 FIRMWARE = ("cortex-m4", "cortex-m7", "cortex-m55")
 
 

@@ -38,7 +38,7 @@ def candidates(task: Task, isa: str, parallel: bool = False) -> list[RegisterTil
     assert contraction is not None, str(task)
     dialect = vector_dialect(isa, contraction.dtype)
     assert dialect is not None
-    tiles = register_tiles(task, contraction, dialect, parallel)
+    tiles = register_tiles(task, contraction, dialect, 2 if parallel else 1)
     return list(dict.fromkeys(estimate.schedule for estimate in tiles))
 
 

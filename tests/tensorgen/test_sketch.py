@@ -29,7 +29,7 @@ def tiles(task: Task, isa: str = "avx512", parallel: bool = False) -> list[Regis
     assert contraction is not None
     dialect = vector_dialect(isa, contraction.dtype)
     assert dialect is not None
-    estimates = list(register_tiles(task, contraction, dialect, parallel))
+    estimates = list(register_tiles(task, contraction, dialect, 2 if parallel else 1))
     assert all(estimate.cycles > 0 for estimate in estimates)
     return [estimate.schedule for estimate in estimates]
 
