@@ -80,6 +80,8 @@ def compile_graph(
     metadata: Mapping[str, object],
 ) -> Compilation:
     """The C library of a graph, as a module. Deterministic."""
+    if strict:
+        target = target.exact()
     steps = partition(graph)
     layout = lay_out(graph, steps, stored_views(graph))
     kernels = _lower_tasks(layout, target, threads)

@@ -87,7 +87,7 @@ class Node(_Identified):
     """
 
     op: OpSpec
-    inputs: tuple[Value, ...]
+    inputs: tuple[Value, ...] = field(repr=False)  # a shared graph, written as a tree, has no end
     params: Params
     type: TensorType
     digest: bytes = field(init=False, repr=False)

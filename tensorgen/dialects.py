@@ -6,7 +6,7 @@ vectors of one element: plain scalars, which any compiler may vectorize itself.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tensorgen.types import DType, float32, float64
 
@@ -132,6 +132,22 @@ _NEON = VectorDialect(
     loads_per_cycle=2.0,
     multiply_adds_per_cycle=2.0,
 )
+_NEON_DOUBLE = VectorDialect(
+    type="float64x2_t",
+    lanes=2,
+    load="vld1q_f64({p})",
+    store="vst1q_f64({p}, {v});",
+    fill="vdupq_n_f64({x})",
+    multiply_add="vfmaq_f64({c}, {a}, {b})",
+    multiply_then_add="vaddq_f64({c}, vmulq_f64({a}, {b}))",
+    load_partial=None,
+    store_partial=None,
+    registers=32,
+    loads_per_cycle=2.0,
+    multiply_adds_per_cycle=2.0,
+)
+# 32-bit Arm has half as many registers, and none for two doubles.
+_NEON32 = replace(_NEON, registers=16, loads_per_cycle=1.0, multiply_adds_per_cycle=1.0)
 
 
 def _scalar(dtype: DType) -> VectorDialect:
@@ -160,6 +176,8 @@ VECTOR_DIALECTS: dict[tuple[str, str], VectorDialect] = {
     ("sse42", "float32"): _SSE42,
     ("sse42", "float64"): _SSE42_DOUBLE,
     ("neon", "float32"): _NEON,
+    ("neon", "float64"): _NEON_DOUBLE,
+    ("neon32", "float32"): _NEON32,
 }
 """The vector types of each instruction set, by (isa, element type)."""
 

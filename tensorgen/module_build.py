@@ -41,7 +41,8 @@ ISA_SUPPORT: Mapping[Isa, IsaSupport] = {
     ),
     "avx2": IsaSupport("immintrin.h", ("__AVX2__", "__FMA__"), ("avx2", "fma", "bmi", "bmi2")),
     "sse42": IsaSupport("immintrin.h", ("__SSE4_2__",), ("sse4.2", "popcnt")),
-    "neon": IsaSupport("arm_neon.h", ("__ARM_NEON",), ()),
+    "neon": IsaSupport("arm_neon.h", ("__ARM_NEON", "__aarch64__"), ()),
+    "neon32": IsaSupport("arm_neon.h", ("__ARM_NEON", "__ARM_FEATURE_FMA"), ()),
     "c99": IsaSupport("", (), ()),
 }
 

@@ -17,8 +17,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-Isa = Literal["avx512", "avx2", "sse42", "neon", "c99"]
-"""The families of vector instructions that kernels are written in; c99 means plain C."""
+Isa = Literal["avx512", "avx2", "sse42", "neon", "neon32", "c99"]
+"""The families of vector instructions that kernels are written in; c99 means plain C.
+
+neon is that of 64-bit Arm; neon32, of 32-bit Arm, takes and gives subnormal numbers as zero.
+"""
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -72,6 +75,10 @@ class Target:
             raise TargetError(f"{expected}; code for GPUs is not available yet, choose a CPU")
         raise TargetError(f"{expected}; choose one of these")
 
+    def exact(self) -> Target:
+        """The same machine, in plain C if its vectors round in another way than IEEE 754 says."""
+        return replace(self, isa="c99") if self.isa == "neon32" else self
+
     def vector_lanes(self, element_bits: int) -> int:
         """How many elements of that width one vector register holds."""
         return self.vector_bits // element_bits
@@ -101,7 +108,7 @@ _AARCH64 = Target(
     ("-march=armv8-a",), "aarch64-linux-gnu-",
 )  # fmt: skip
 _ARMV7 = Target(
-    "armv7", "neon", "armv7l", 128, 16, True, 4, 32 * KIB, 512 * KIB, 0,
+    "armv7", "neon32", "armv7l", 128, 16, True, 4, 32 * KIB, 512 * KIB, 0,
     ("-march=armv7-a", "-mfpu=neon-vfpv4", "-mfloat-abi=hard"), "arm-linux-gnueabihf-",
 )  # fmt: skip
 _CORTEX_M4 = Target(

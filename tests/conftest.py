@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+# Test processes share the cores: threads that wait must not keep the others from running.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 GOLDEN = Path(__file__).parent / "golden"
 

@@ -11,7 +11,7 @@ from tensorgen.dialects import VECTOR_DIALECTS, VectorDialect, vector_dialect
 from tensorgen.target import Target
 from tensorgen.types import bfloat16, dtype_named, float32, float64, int32
 
-WIDTHS = {"avx512": 512, "avx2": 256, "sse42": 128, "neon": 128}
+WIDTHS = {"avx512": 512, "avx2": 256, "sse42": 128, "neon": 128, "neon32": 128}
 PLACES = {
     "load": {"p"},
     "store": {"p", "v"},
@@ -45,7 +45,7 @@ def test_templates_have_their_placeholders(isa: str, name: str) -> None:
 @pytest.mark.parametrize(("isa", "name"), ENTRIES)
 def test_all_instructions_are_of_one_width_and_type(isa: str, name: str) -> None:
     suffix = {"float32": ("ps", "f32"), "float64": ("pd", "f64")}[name]
-    prefix = {"avx512": "_mm512_", "avx2": "_mm256_", "sse42": "_mm_", "neon": "v"}[isa]
+    prefix = {"avx512": "_mm512_", "avx2": "_mm256_", "sse42": "_mm_"}.get(isa, "v")
     for text in templates(VECTOR_DIALECTS[isa, name]).values():
         for instruction in re.findall(r"\b(_mm\w+|v\w+)\(", text):
             assert instruction.startswith(prefix), instruction
@@ -60,7 +60,7 @@ def test_multiply_then_add_rounds_twice(isa: str) -> None:
 
 
 def test_what_an_instruction_set_lacks_is_plain_c() -> None:
-    dialect = vector_dialect("neon", float64)
+    dialect = vector_dialect("neon32", float64)
     assert dialect is not None
     assert (dialect.type, dialect.lanes) == ("double", 1)
     assert vector_dialect("c99", float32) == vector_dialect("unknown", float32)
@@ -69,7 +69,7 @@ def test_what_an_instruction_set_lacks_is_plain_c() -> None:
 
 
 def test_every_target_has_vectors_of_floats() -> None:
-    for name in ("x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64"):
+    for name in ("x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64", "armv7"):
         target = Target.named(name)
         dialect = vector_dialect(target.isa, float32)
         assert dialect is not None

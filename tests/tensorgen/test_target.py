@@ -78,12 +78,19 @@ def test_a_target_is_a_value() -> None:
         ("x86-64-v3", "avx2", 256, 16, True),
         ("x86-64-v4", "avx512", 512, 32, True),
         ("aarch64", "neon", 128, 32, True),
+        ("armv7", "neon32", 128, 16, True),
     ],
 )
 def test_register_files(name: str, isa: str, bits: int, registers: int, fma: bool) -> None:
     target = Target.named(name)
     assert (target.isa, target.vector_bits) == (isa, bits)
     assert (target.vector_registers, target.has_fma) == (registers, fma)
+
+
+def test_vectors_that_lose_subnormal_numbers_are_not_exact() -> None:
+    assert Target.named("armv7").exact().isa == "c99"
+    assert Target.named("armv7").exact().compiler_flags == Target.named("armv7").compiler_flags
+    assert Target.named("aarch64").exact() is Target.named("aarch64")
 
 
 @pytest.mark.parametrize("name", CUDA_NAMES)
