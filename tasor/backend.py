@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,8 @@ from onnx.backend.base import Backend, BackendRep
 
 from graphopt.onnx_import.errors import ModelError, printable
 from graphopt.onnx_import.narrow import BY_NUMBER, stored
+from graphopt.onnx_import.protobuf import is_sequence, item_type
+from graphopt.onnx_import.signature import item_names
 from tasor.compiled_model import CompiledModel
 from tasor.errors import UsageError
 from tasor.pipeline import Question, Settings, library_name, settings_of
@@ -37,9 +40,8 @@ class TasorModel(BackendRep):
         self._question = Question(model, library_name(model))
         self._settings = settings
         self._names = _free_inputs(model)
-        self._narrow_outputs = tuple(
-            BY_NUMBER.get(output.type.tensor_type.elem_type) for output in model.graph.output
-        )
+        self._sequences = {value.name for value in model.graph.input if is_sequence(value.type)}
+        self._outputs = tuple(model.graph.output)
         self._fixed: dict[ShapeKey, tuple[str, ...]] = {}
         self._compiled: dict[tuple[ShapeKey, bytes], CompiledModel] = {}
 
@@ -53,15 +55,19 @@ class TasorModel(BackendRep):
 
         Raises InputError for inputs that do not fit, and as `tasor.compile`.
         """
-        arrays = self._named(inputs)
-        model = self._model_for(arrays)
+        arrays: dict[str, Array] = {}
+        lengths: dict[str, Shape] = {}
+        for name, value in self._named(inputs).items():
+            if name in self._sequences:
+                lengths[name] = (len(value),)
+                arrays |= zip(item_names(name, len(value)), map(_as_stored, value), strict=True)
+            else:
+                arrays[name] = _as_stored(value)
+        model = self._model_for(arrays, lengths)
         outputs = model.run({port.name: arrays[port.name] for port in model.inputs})
-        return tuple(
-            outputs[port.name] if narrow is None else outputs[port.name].view(narrow.numpy)
-            for port, narrow in zip(model.outputs, self._narrow_outputs, strict=True)
-        )
+        return tuple(_as_declared(value, outputs) for value in self._outputs)
 
-    def _named(self, inputs: Any) -> dict[str, Array]:
+    def _named(self, inputs: Any) -> dict[str, Any]:
         if isinstance(inputs, Mapping):
             given = dict(inputs)
             if given.keys() != set(self._names):
@@ -75,20 +81,40 @@ class TasorModel(BackendRep):
                     "each input of the model"
                 )
             given = dict(zip(self._names, listed, strict=True))
-        return {
-            name: stored(np.require(array, requirements=["C", "A"]))
-            for name, array in given.items()
-        }
+        return given
 
-    def _model_for(self, arrays: Mapping[str, Array]) -> CompiledModel:
-        shapes: ShapeKey = tuple(sorted((name, array.shape) for name, array in arrays.items()))
+    def _model_for(
+        self, arrays: Mapping[str, Array], lengths: Mapping[str, Shape]
+    ) -> CompiledModel:
+        known = {name: array.shape for name, array in arrays.items()}
+        shapes: ShapeKey = tuple(sorted({**known, **lengths}.items()))
         key = (shapes, _values_digest(arrays, self._fixed.get(shapes, ())))
         if key not in self._compiled:
-            model = compile_for(self._question, self._settings, arrays)
+            question = replace(self._question, shapes=lengths)
+            model = compile_for(question, self._settings, arrays)
             self._fixed[shapes] = tuple(sorted(model.question.bindings))
             key = (shapes, _values_digest(arrays, self._fixed[shapes]))
             self._compiled[key] = model
         return self._compiled[key]
+
+
+def _as_stored(array: Any) -> Array:
+    """An array as a library takes it: row-major, narrow element types as bytes."""
+    return stored(np.require(array, requirements=["C", "A"]))
+
+
+def _as_declared(declared: onnx.ValueInfoProto, outputs: Mapping[str, Array]) -> Any:
+    """An output of the model: an array of the declared element type, or a list of them."""
+    if is_sequence(declared.type):
+        names = item_names(declared.name, len(outputs))
+        return [_viewed(declared, outputs[name]) for name in names if name in outputs]
+    return _viewed(declared, outputs[declared.name])
+
+
+def _viewed(declared: onnx.ValueInfoProto, array: Array) -> Array:
+    tensor = item_type(declared.type)
+    narrow = None if tensor is None else BY_NUMBER.get(tensor.elem_type)
+    return array if narrow is None else array.view(narrow.numpy)
 
 
 def _values_digest(arrays: Mapping[str, Array], names: Sequence[str]) -> bytes:

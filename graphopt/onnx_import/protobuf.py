@@ -47,6 +47,20 @@ def element_type(number: int, place: str) -> DType:
     return dtype_named(_NAMES[number])
 
 
+def item_type(declared: onnx.TypeProto) -> onnx.TypeProto.Tensor | None:
+    """The type of a tensor, of a sequence's items, or of an optional one of these, if it is one."""
+    for kind in ("optional_type", "sequence_type"):
+        if declared.HasField(kind):
+            declared = getattr(declared, kind).elem_type
+    return declared.tensor_type if declared.HasField("tensor_type") else None
+
+
+def is_sequence(declared: onnx.TypeProto) -> bool:
+    """Whether the type is that of a sequence, or of an optional one."""
+    inner = declared.optional_type.elem_type if declared.HasField("optional_type") else declared
+    return bool(inner.HasField("sequence_type"))
+
+
 def element_number(dtype: DType) -> int:
     """The number by which ONNX knows an element type."""
     return _NUMBERS[dtype.name]

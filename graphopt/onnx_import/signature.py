@@ -2,6 +2,9 @@
 
 Sizes come from the declaration, from `shapes`, and from other inputs that use the same dimension
 name. What remains open is refused, all of it at once.
+
+A sequence x becomes one input for each item, x[0], x[1] and so on; its own shape is its length. An
+optional input is one that is given.
 """
 
 from __future__ import annotations
@@ -14,9 +17,12 @@ import onnx
 from graphopt.graph import Constant, Input, Value
 from graphopt.onnx_import.errors import ModelError, UnpinnedDimension, printable, quoted
 from graphopt.onnx_import.narrow import BY_NUMBER, Encoded, NarrowType, stored
-from graphopt.onnx_import.node import Operand
-from graphopt.onnx_import.protobuf import element_type
+from graphopt.onnx_import.node import Operand, TensorSequence
+from graphopt.onnx_import.protobuf import element_type, is_sequence, item_type
 from tensorgen.types import Array, DType, Shape, ShapeError, TensorType, uint8
+
+MAX_ITEMS = 4096
+"""Longer sequences are refused."""
 
 Dimension = int | str | None
 """A declared size: fixed, named, or open."""
@@ -58,17 +64,25 @@ def pin(
     """
     initialised = {tensor.name for tensor in graph.initializer}
     initialised |= {tensor.values.name for tensor in graph.sparse_initializer}
+    given_shapes = {**shapes, **{name: array.shape for name, array in bindings.items()}}
+    free_names = [
+        value for value in graph.input if value.name not in initialised or value.name in bindings
+    ]
+    lengths = {
+        value.name: _length(value.name, given_shapes)
+        for value in free_names
+        if is_sequence(value.type)
+    }
     declared = tuple(
-        _declaration(value)
-        for value in graph.input
-        if value.name not in initialised or value.name in bindings
+        _declaration(name, value.type)
+        for value in free_names
+        for name in _item_names(value.name, lengths)
     )
-    names = {item.name for item in declared}
+    names = {item.name for item in declared} | lengths.keys()
     for given in (*shapes, *bindings):
         if given not in names:
             listed = ", ".join(quoted(name) for name in sorted(names))
             raise ModelError(f"model: expected a name among its inputs {listed}, got '{given}'")
-    given_shapes = {**shapes, **{name: array.shape for name, array in bindings.items()}}
     resolved = _resolve(declared, given_shapes)
     values: dict[str, Operand] = {}
     inputs: list[Input] = []
@@ -84,10 +98,40 @@ def pin(
             inputs.append(free_input)
             values[item.name] = _operand(free_input, item)
     free = tuple(item.name for item in declared if item.name not in bindings)
+    for name, length in lengths.items():
+        items = [values.pop(item) for item in item_names(name, length)]
+        values[name] = TensorSequence(tuple(item for item in items if isinstance(item, Value)))
     return Signature(tuple(inputs), free, values)
 
 
-def _bound(item: _Declared, array: Array) -> Operand:
+def item_names(name: str, length: int) -> tuple[str, ...]:
+    """What the items of a sequence are called."""
+    return tuple(f"{name}[{position}]" for position in range(length))
+
+
+def _item_names(name: str, lengths: Mapping[str, int]) -> tuple[str, ...]:
+    return item_names(name, lengths[name]) if name in lengths else (name,)
+
+
+def _length(name: str, shapes: Mapping[str, Shape]) -> int:
+    """A sequence's length: its shape, else as many items as there are shapes for."""
+    if name in shapes:
+        if len(shapes[name]) != 1 or not 0 <= shapes[name][0] <= MAX_ITEMS:
+            raise ModelError(
+                f"input {quoted(name)}: expected a length of at most {MAX_ITEMS} as the shape of a "
+                f"sequence, got {list(shapes[name])}"
+            )
+        return shapes[name][0]
+    length = next(n for n in range(len(shapes) + 1) if f"{name}[{n}]" not in shapes)
+    if length == 0:
+        raise UnpinnedDimension(
+            f"model: expected every size fixed, got the sequence {quoted(name)} of open length "
+            f"(--shape {printable(name)}=LENGTH)"
+        )
+    return length
+
+
+def _bound(item: _Declared, array: Array) -> Value | Encoded:
     if array.dtype not in (item.element.numpy, item.dtype.numpy):
         raise ModelError(
             f"input {quoted(item.name)}: expected a fixed value of type {item.element.name}, "
@@ -96,26 +140,26 @@ def _bound(item: _Declared, array: Array) -> Operand:
     return _operand(Constant(stored(array)), item)
 
 
-def _operand(value: Value, item: _Declared) -> Operand:
+def _operand(value: Value, item: _Declared) -> Value | Encoded:
     return Encoded(value, item.element) if isinstance(item.element, NarrowType) else value
 
 
-def _declaration(value: onnx.ValueInfoProto) -> _Declared:
-    place = f"input {quoted(value.name)}"
-    # An optional input is one that is given: who leaves it out compiles another model.
-    is_optional = value.type.HasField("optional_type")
-    declared = value.type.optional_type.elem_type if is_optional else value.type
+def _declaration(name: str, declared: onnx.TypeProto) -> _Declared:
+    place = f"input {quoted(name)}"
     kind = declared.WhichOneof("value")
-    if kind != "tensor_type":
+    tensor = item_type(declared)
+    if tensor is None:
         got = "no type" if kind is None else f"a {kind.removesuffix('_type')}"
         raise ModelError(f"{place}: expected a tensor, got {got}")
-    tensor = declared.tensor_type
-    narrow = BY_NUMBER.get(tensor.elem_type)
+    narrow = None if is_sequence(declared) else BY_NUMBER.get(tensor.elem_type)
     element = element_type(tensor.elem_type, place) if narrow is None else narrow
     if not tensor.HasField("shape"):
-        return _Declared(value.name, element, None)
+        return _Declared(name, element, None)
     sizes = tuple(_dimension(size) for size in tensor.shape.dim)
-    return _Declared(value.name, element, sizes)
+    if is_sequence(declared):
+        # The items of a sequence may differ in the sizes that have a name.
+        sizes = tuple(size if isinstance(size, int) else None for size in sizes)
+    return _Declared(name, element, sizes)
 
 
 def _dimension(size: onnx.TensorShapeProto.Dimension) -> Dimension:

@@ -23,8 +23,8 @@ from graphopt.onnx_import.functions import Body, body_of, plain_attribute, schem
 from graphopt.onnx_import.loading import LoadedModel, canonical_domain, opset_versions
 from graphopt.onnx_import.narrow import Encoded, constant_of
 from graphopt.onnx_import.node import Attribute, OnnxNode, Operand, Subgraph, TensorSequence
-from graphopt.onnx_import.protobuf import TensorReader, element_type
-from graphopt.onnx_import.signature import Signature
+from graphopt.onnx_import.protobuf import TensorReader, element_type, item_type
+from graphopt.onnx_import.signature import Signature, item_names
 from graphopt.onnx_import.table import importer_for
 from graphopt.reference import ConstantFolder
 from tensorgen.types import ShapeError
@@ -61,18 +61,23 @@ def translate(model: LoadedModel, signature: Signature) -> Graph:
     )
     proto = model.proto.graph
     outputs = translation.graph(proto, scope, ())
-    tensors = tuple(map(_checked_output, proto.output, outputs))
-    return Graph(
-        signature.inputs, tensors, signature.names, tuple(value.name for value in proto.output)
-    )
+    names: list[str] = []
+    tensors: list[Value] = []
+    for declared, value in zip(proto.output, outputs, strict=True):
+        if isinstance(value, TensorSequence):
+            names += item_names(declared.name, len(value.items))
+            tensors += [_checked_output(declared, item) for item in value.items]
+        else:
+            names.append(declared.name)
+            tensors.append(_checked_output(declared, value))
+    return Graph(signature.inputs, tuple(tensors), signature.names, tuple(names))
 
 
-def _checked_output(declared: onnx.ValueInfoProto, value: Operand) -> Value:
-    """The output, which must be a tensor of the declared element type."""
+def _checked_output(declared: onnx.ValueInfoProto, value: Value | Encoded) -> Value:
+    """The output, which must have the declared element type."""
     place = f"output {quoted(declared.name)}"
-    if isinstance(value, TensorSequence):
-        raise UnsupportedOperator(f"{place}: expected a tensor, got a sequence")
-    number = declared.type.tensor_type.elem_type
+    tensor = item_type(declared.type)
+    number = onnx.TensorProto.UNDEFINED if tensor is None else tensor.elem_type
     if isinstance(value, Encoded):
         if number not in (onnx.TensorProto.UNDEFINED, value.type.number):
             raise ModelError(f"{place}: expected its declared element type, got {value.type.name}")

@@ -439,8 +439,8 @@ def test_endless_loop_is_refused() -> None:
             r"node 'n' \(Cast\): expected one of the element types .*, got string",
         ),
         (
-            helper.make_node("SequenceConstruct", ["x"], ["y"]),
-            r"node 'y' \(SequenceConstruct\): expected an operator",
+            helper.make_node("ImageDecoder", ["x"], ["y"]),
+            r"node 'y' \(ImageDecoder\): expected an operator",
         ),
     ],
 )
