@@ -17,7 +17,8 @@ class VectorDialect:
 
     Placeholders: {p} pointer, {v} register, {x} scalar, {a} {b} {c} registers, {n} lane count,
     {m} lane mask as a hexadecimal constant. Without `load_partial`, fewer lanes are read through a
-    zeroed array.
+    zeroed array. With `loads_ahead`, compilers move all loads of a step to its begin, whatever the
+    order in the source: each broadcast element takes a register of its own.
     """
 
     type: str
@@ -32,6 +33,7 @@ class VectorDialect:
     registers: int
     loads_per_cycle: float
     multiply_adds_per_cycle: float
+    loads_ahead: bool = False
 
 
 _AVX512 = VectorDialect(
@@ -131,6 +133,7 @@ _NEON = VectorDialect(
     registers=32,
     loads_per_cycle=2.0,
     multiply_adds_per_cycle=2.0,
+    loads_ahead=True,
 )
 _NEON_DOUBLE = VectorDialect(
     type="float64x2_t",
@@ -145,6 +148,7 @@ _NEON_DOUBLE = VectorDialect(
     registers=32,
     loads_per_cycle=2.0,
     multiply_adds_per_cycle=2.0,
+    loads_ahead=True,
 )
 # 32-bit Arm has half as many registers, and none for two doubles.
 _NEON32 = replace(_NEON, registers=16, loads_per_cycle=1.0, multiply_adds_per_cycle=1.0)

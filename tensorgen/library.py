@@ -11,7 +11,8 @@ import mmap
 import os
 import re
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,10 @@ from tensorgen.types import Array, Shape, type_of
 
 ARENA_ALIGNMENT = 64
 """Bytes that the address of an arena is a multiple of: a cache line, and the widest vector."""
+
+_WAIT_POLICY = "OMP_WAIT_POLICY"
+_SPINNING = {"GOMP_SPINCOUNT": "1000", "KMP_BLOCKTIME": "0"}
+"""Turns of a waiting loop (GNU), and milliseconds (LLVM, Intel), before a thread goes to sleep."""
 
 _OPENMP_RUNTIMES = (b"libgomp.so.1", b"libomp.so.5", b"libomp.so", b"libiomp5.so", b"libomp.dylib")
 
@@ -92,7 +97,8 @@ class Library:
         weights = "const void *, " * len(self._weights)
         self._ffi.cdef(f"int {self.name}_run({weights}void *, size_t{pointers});")
         try:
-            library = self._ffi.dlopen(str(self.path))
+            with _brief_spinning():
+                library = self._ffi.dlopen(str(self.path))
         except OSError as error:
             raise RunError(
                 f"library: expected {self.path} to be a library for this machine, got "
@@ -193,6 +199,23 @@ def _mapped(weights: Path) -> mmap.mmap:
             f"library: expected the weights in {weights}, got {_one_line(error)}; put the file "
             "that was built with the library there"
         ) from error
+
+
+@contextmanager
+def _brief_spinning() -> Iterator[None]:
+    """While an OpenMP runtime is loaded, asks it to let waiting threads sleep after a short spin.
+
+    By default they spin for milliseconds. Where another process wants the same cores, or where two
+    threads of one team meet on one core, each of the many short loops of a network then waits for
+    the scheduler. What the user says in the environment stands.
+    """
+    chosen = {} if _SPINNING.keys() & os.environ.keys() or _WAIT_POLICY in os.environ else _SPINNING
+    os.environ.update(chosen)
+    try:
+        yield
+    finally:
+        for name in chosen:
+            del os.environ[name]
 
 
 def _keep_openmp_loaded() -> None:

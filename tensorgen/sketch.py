@@ -217,10 +217,13 @@ def _tiles_for(
 
 
 def _tile_shapes(rows: int, columns: int, dialect: VectorDialect) -> Iterator[tuple[int, int]]:
-    """Tiles whose accumulators, vectors and broadcast fit the registers."""
+    """Tiles whose accumulators, vectors and broadcasts fit the registers."""
     needed = -(-columns // dialect.lanes)
     for vectors in range(1, min(max(needed, 1), MOST_VECTORS) + 1):
-        most = (dialect.registers - 1 - vectors) // vectors
+        if dialect.loads_ahead:
+            most = (dialect.registers - vectors) // (vectors + 1)
+        else:
+            most = (dialect.registers - 1 - vectors) // vectors
         for length in range(1, min(rows, most) + 1):
             yield length, vectors
 

@@ -5,6 +5,7 @@ What it does: makes the text, the same for the same outcomes. What it does not: 
 
 from __future__ import annotations
 
+import textwrap
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import assert_never
@@ -13,7 +14,9 @@ import onnx
 
 from benchmarks.conformance.cases import GROUPS, Group
 from benchmarks.conformance.outcome import Failed, Passed, Record, Rounded, Unsupported
+from graphopt.onnx_import.narrow import ENCODINGS
 from graphopt.ops import OPS, OpSpec
+from tensorgen.types import DTYPES
 
 _TITLES: Mapping[Group, str] = {
     "node": "single operators",
@@ -30,7 +33,8 @@ Written by `python -m benchmarks.conformance --write-docs`; do not edit.
 
 1. [ONNX operators, measured](#onnx-operators-measured)
 2. [What does not pass, and why](#what-does-not-pass-and-why)
-3. [Tasor's own operators](#tasors-own-operators)
+3. [Values](#values)
+4. [Tasor's own operators](#tasors-own-operators)
 """
 
 _MEASURED = """\
@@ -51,6 +55,16 @@ _NOT_PASSED = """\
 Cases whose name ends in `_expanded`, with or without a version, spell an operator out through
 others.
 """
+
+_VALUES = (
+    "Tasor computes with tensors of {computed}. 16-bit floats are computed in float32 and rounded "
+    "when they are stored, so a chain of operators that becomes one kernel is rounded once.",
+    "Values of {narrow} can be converted, quantized, dequantized and moved. A library takes and "
+    "gives them as one byte each (uint8), with the bit pattern of the value in the low bits.",
+    "A sequence x at a model's border becomes its items, x[0], x[1] and so on, each a tensor of "
+    "its own; its length, `--shape x=LENGTH`, is fixed when it is compiled, and so are all "
+    "positions in sequences. An optional input is one that is given.",
+)
 
 _OWN = """\
 ## Tasor's own operators
@@ -76,20 +90,21 @@ def outcome_counts(records: Sequence[Record]) -> Iterator[str]:
 
 def operators_document(records: Sequence[Record]) -> str:
     """The whole document, from the records of every case."""
-    return "\n".join(
-        (
-            _OPENING,
-            _MEASURED,
-            _measured(records),
-            _NOT_PASSED,
-            _not_passed(records),
-            own_operators(),
-        )
+    measured, not_passed = _measured(records), _not_passed(records)
+    return "\n".join((_OPENING, _MEASURED, measured, _NOT_PASSED, not_passed, unmeasured_part()))
+
+
+def unmeasured_part() -> str:
+    """The document from its third section on, which no case has to be run for."""
+    computed = ", ".join(dtype.name for dtype in DTYPES)
+    narrow = ", ".join(name.lower() for name in ENCODINGS)
+    values = "\n\n".join(
+        textwrap.fill(text.format(computed=computed, narrow=narrow), 100) for text in _VALUES
     )
+    return "\n".join((f"## Values\n\n{values}\n", *_own_operators()))
 
 
-def own_operators() -> str:
-    """The document's last part, from the operator records alone."""
+def _own_operators() -> list[str]:
     families: dict[str, list[OpSpec]] = defaultdict(list)
     for op in OPS:
         families[op.family].append(op)
@@ -106,7 +121,7 @@ def own_operators() -> str:
         ]
         header = ("operator", "operands", "parameters", "meaning")
         parts.append(f"### {family.capitalize()}\n\n{_table(header, rows)}")
-    return "\n".join(parts)
+    return parts
 
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -86,7 +86,7 @@ class NarrowType:
         return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(self.number))
 
 
-_ENCODINGS: Mapping[str, Encoding] = {
+ENCODINGS: Mapping[str, Encoding] = {
     "FLOAT8E4M3FN": SmallFloat(8, 3, -6, 0x7E, 0x7F, 0x7F, True),
     "FLOAT8E4M3FNUZ": SmallFloat(8, 3, -7, 0x7F, 0x80, 0x80, False),
     "FLOAT8E5M2": SmallFloat(8, 2, -14, 0x7B, 0x7C, 0x7E, True),
@@ -101,11 +101,12 @@ _ENCODINGS: Mapping[str, Encoding] = {
     "INT2": SmallInteger(2, True),
     "UINT2": SmallInteger(2, False),
 }
+"""How each type that has a name in ONNX encodes its values."""
 
 NARROW_TYPES: tuple[NarrowType, ...] = tuple(
-    NarrowType(number, _ENCODINGS[name])
+    NarrowType(number, ENCODINGS[name])
     for name, number in onnx.TensorProto.DataType.items()
-    if name in _ENCODINGS
+    if name in ENCODINGS
 )
 """Those that the installed library knows."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,10 @@ from graphopt.onnx_import import (
 from graphopt.reference import evaluate_graph
 
 FLOAT = TensorProto.FLOAT
+
+
+def f32(values: Any) -> Any:
+    return np.array(values, np.float32)
 
 
 def tensor_type(*sizes: int | str) -> onnx.TypeProto:
@@ -56,7 +60,7 @@ def outputs_of(graph: Graph, **arrays: Any) -> list[Any]:
     return [np.asarray(array) for array in evaluate_graph(graph, arrays)]
 
 
-A, B, C = (np.float32([number, number + 0.5]) for number in (1, 2, 3))
+A, B, C = (f32([number, number + 0.5]) for number in (1, 2, 3))
 ABC = {"a": tensor_type(2), "b": tensor_type(2), "c": tensor_type(2)}
 CONSTRUCT = helper.make_node("SequenceConstruct", ["a", "b", "c"], ["s"])
 
@@ -130,7 +134,7 @@ def test_a_position_must_be_known() -> None:
     ],
 )
 def test_tensors_are_split_into_sequences(
-    sizes: Any, attributes: dict[str, int], shapes: list[tuple[int, ...]]
+    sizes: Any, attributes: dict[str, Any], shapes: list[tuple[int, ...]]
 ) -> None:
     names = ["x"] if sizes is None else ["x", "sizes"]
     split = helper.make_node("SplitToSequence", names, ["y"], **attributes)
@@ -162,9 +166,9 @@ def test_a_sequence_is_taken_item_by_item(shapes: dict[str, tuple[int, ...]]) ->
     model = model_of([JOIN], {"s": sequence_type("n")}, {"y": OPEN_TENSOR})
     graph = import_model(model, shapes=given)
     assert graph.input_names == ("s[0]", "s[1]")
-    arrays = {"s[0]": np.float32([1, 2]), "s[1]": np.float32([3, 4, 5])}
+    arrays = {"s[0]": f32([1, 2]), "s[1]": f32([3, 4, 5])}
     (y,) = outputs_of(graph, **arrays)
-    np.testing.assert_array_equal(y, np.float32([1, 2, 3, 4, 5]))
+    np.testing.assert_array_equal(y, f32([1, 2, 3, 4, 5]))
     fixed = import_model(model, shapes={"s[1]": (3,)}, bindings={"s[0]": arrays["s[0]"]})
     assert fixed.input_names == ("s[1]",)
 
@@ -201,6 +205,37 @@ def test_an_optional_input_is_one_that_is_given() -> None:
     np.testing.assert_array_equal(y, A)
 
 
+# Loops
+
+
+def test_loops_carry_sequences() -> None:
+    """Three iterations, each of which appends x."""
+    body = helper.make_graph(
+        [
+            helper.make_node("SequenceInsert", ["carried", "x"], ["next"]),
+            helper.make_node("Identity", ["going"], ["still"]),
+        ],
+        "body",
+        [
+            helper.make_tensor_value_info("trip", TensorProto.INT64, ()),
+            helper.make_tensor_value_info("going", TensorProto.BOOL, ()),
+            helper.make_value_info("carried", OPEN_SEQUENCE),
+        ],
+        [
+            helper.make_tensor_value_info("still", TensorProto.BOOL, ()),
+            helper.make_value_info("next", OPEN_SEQUENCE),
+        ],
+    )
+    nodes = [
+        helper.make_node("SequenceEmpty", [], ["e"]),
+        helper.make_node("Loop", ["trips", "", "e"], ["s"], body=body),
+        helper.make_node("ConcatFromSequence", ["s"], ["y"], axis=0, new_axis=1),
+    ]
+    model = model_of(nodes, {"x": tensor_type(2)}, {"y": OPEN_TENSOR}, {"trips": np.int64(3)})
+    (y,) = outputs_of(import_model(model), x=A)
+    np.testing.assert_array_equal(y, np.stack([A, A, A]))
+
+
 # Refusals
 
 
@@ -229,42 +264,3 @@ def test_refused(
     model = model_of([CONSTRUCT, empty, node], ABC, {"y": OPEN_TENSOR}, constants)
     with pytest.raises(kind, match=message):
         import_model(model)
-
-
-def test_loops_carry_sequences(build_loop: Callable[[], onnx.ModelProto]) -> None:
-    graph = import_model(build_loop())
-    (y,) = outputs_of(graph, x=A)
-    np.testing.assert_array_equal(y, np.stack([A, A, A]))
-
-
-@pytest.fixture
-def build_loop() -> Callable[[], onnx.ModelProto]:
-    """A loop of three iterations that appends x to a sequence each time."""
-
-    def build() -> onnx.ModelProto:
-        inside = helper.make_graph(
-            [
-                helper.make_node("SequenceInsert", ["carried", "x"], ["next"]),
-                helper.make_node("Identity", ["going"], ["still"]),
-            ],
-            "body",
-            [
-                helper.make_tensor_value_info("trip", TensorProto.INT64, ()),
-                helper.make_tensor_value_info("going", TensorProto.BOOL, ()),
-                helper.make_value_info("carried", OPEN_SEQUENCE),
-            ],
-            [
-                helper.make_tensor_value_info("still", TensorProto.BOOL, ()),
-                helper.make_value_info("next", OPEN_SEQUENCE),
-            ],
-        )
-        nodes = [
-            helper.make_node("SequenceEmpty", [], ["e"]),
-            helper.make_node("Loop", ["trips", "", "e"], ["s"], body=inside),
-            helper.make_node("ConcatFromSequence", ["s"], ["y"], axis=0, new_axis=1),
-        ]
-        return model_of(
-            nodes, {"x": tensor_type(2)}, {"y": OPEN_TENSOR}, {"trips": np.int64(3)}
-        )
-
-    return build

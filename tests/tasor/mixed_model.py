@@ -8,6 +8,7 @@ plain integers of every width, and comparisons and casts of special values.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -48,16 +49,14 @@ class _Builder:
         return self.constant((self.rng.standard_normal(shape) * 0.3).astype(dtype))
 
     def node(
-        self, operator: str, operands: Sequence[str], result: str = "", **attributes: object
+        self, operator: str, operands: Sequence[str], result: str = "", **attributes: Any
     ) -> str:
         name = result if result else f"v{len(self.nodes)}"
         self.nodes.append(helper.make_node(operator, operands, [name], **attributes))
         return name
 
     def model(self) -> onnx.ModelProto:
-        graph = helper.make_graph(
-            self.nodes, "mixed", self.inputs, self.outputs, self.initializers
-        )
+        graph = helper.make_graph(self.nodes, "mixed", self.inputs, self.outputs, self.initializers)
         opsets = [helper.make_opsetid("", 21)]
         return helper.make_model(graph, opset_imports=opsets, ir_version=10)
 
@@ -80,12 +79,8 @@ def _images(build: _Builder) -> None:
         "Conv", [image, weights(12, 5, 3, 3), weights(12)], pads=[1, 1, 1, 1], strides=[2, 2]
     )
     active = node("Relu", [convolved])
-    deep = node(
-        "Conv", [active, weights(12, 1, 3, 3), weights(12)], pads=[1, 1, 1, 1], group=12
-    )
-    pooled = node(
-        "MaxPool", [active], kernel_shape=[3, 3], pads=[1, 1, 1, 1], strides=[1, 1]
-    )
+    deep = node("Conv", [active, weights(12, 1, 3, 3), weights(12)], pads=[1, 1, 1, 1], group=12)
+    pooled = node("MaxPool", [active], kernel_shape=[3, 3], pads=[1, 1, 1, 1], strides=[1, 1])
     both = node("Concat", [node("HardSwish", [deep]), pooled], axis=1)
     mixed = node("Sigmoid", [node("Conv", [both, weights(16, 24, 1, 1), weights(16)])])
     smaller = node("AveragePool", [mixed], kernel_shape=[2, 2], strides=[2, 2])
@@ -178,8 +173,12 @@ def _special(build: _Builder) -> None:
     tiny = build.constant(np.array(2.0**-3, np.float32))
     node("Mul", [known, tiny], "scaled")
     build.output("scaled", TensorProto.FLOAT)
-    node("Concat", [node(f, [known]) for f in ("Round", "Floor", "Sign", "Atan", "Exp")],
-         "rounded", axis=0)
+    node(
+        "Concat",
+        [node(f, [known]) for f in ("Round", "Floor", "Sign", "Atan", "Exp")],
+        "rounded",
+        axis=0,
+    )
     build.output("rounded", TensorProto.FLOAT)
     small = node("Gather", [known, build.constant(np.arange(10, dtype=np.int64))])
     row = node("Reshape", [small, build.constant(np.array([2, 5], np.int64))])

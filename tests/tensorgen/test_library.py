@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -280,3 +281,16 @@ def test_closing_a_library_leaves_its_openmp_threads_asleep_in_peace(
         cwd=Path(__file__).resolve().parents[2], capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stdout.strip()) == (0, "done"), done.stderr
+
+
+@pytest.mark.parametrize("chosen", [{}, {"OMP_WAIT_POLICY": "active"}, {"GOMP_SPINCOUNT": "7"}])
+def test_loading_leaves_the_environment_as_it_was(
+    scale: Library, chosen: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in chosen.items():
+        monkeypatch.setenv(name, value)
+    before = dict(os.environ)
+    Library(scale.path, scale.name, scale.inputs, scale.outputs, scale.arena_bytes)
+    assert dict(os.environ) == before

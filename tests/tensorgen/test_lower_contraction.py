@@ -29,7 +29,7 @@ from tests.compiled_kernels import (
 )
 from tests.contraction_tasks import EPILOGUES, convolution, matmul, whole_inputs, with_epilogue
 
-ISAS = ("c99", "sse42", "avx2", "avx512", "neon")
+ISAS = ("c99", "sse42", "avx2", "avx512", "neon", "neon32")
 
 
 def candidates(task: Task, isa: str, parallel: bool = False) -> list[RegisterTile]:

@@ -1,0 +1,147 @@
+"""What compilers make of a register tile: an inner loop of loads and multiply-adds, no spills."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tensorgen.dialects import vector_dialect
+from tensorgen.module import module_files, source_flags
+from tensorgen.module_build import base_flags
+from tensorgen.schedule import RegisterTile
+from tensorgen.sketch import default_schedule
+from tensorgen.target import Target
+from tensorgen.task import Task
+from tensorgen.types import DType, float32, float64
+from tests.compiled_kernels import Case, kernels_module
+from tests.contraction_tasks import convolution, matmul
+
+
+@dataclass(frozen=True, slots=True)
+class Assembly:
+    """How a target's assembly spells what an inner loop may hold.
+
+    `loads` fill registers, vectors or with one element in all lanes; `control` counts, branches
+    and moves pointers; `stack` is what an address on the stack looks like.
+    """
+
+    target: str
+    compiler: str
+    multiply_add: str
+    loads: str
+    control: str
+    stack: str
+
+
+X86 = [
+    Assembly(
+        target, compiler,
+        multiply_add=r"vfn?madd\d+p[sd]\s.*",
+        loads=r"(?:vmov[au]p[sd]|vbroadcasts[sd])\s+.*\), %[xyz]mm\d+",
+        control=r"(?:add|sub|lea|cmp|inc|dec|test|mov)[lq]?\s.*%\w+|(?:inc|dec)q\s%\w+|j\w+\s.*",
+        stack=r"\(%rsp",
+    )
+    for target in ("x86-64-v3", "x86-64-v4")
+    for compiler in ("gcc", "clang")
+]  # fmt: skip
+ARM = [
+    Assembly(
+        "aarch64", "aarch64-linux-gnu-gcc",
+        multiply_add=r"fmla\s.*",
+        loads=r"(?:ldr|ldp|ld1r?)\s.*",
+        control=r"(?:add|sub|cmp|mov)s?\s+[xw]\d+,.*|b\.?\w+\s.*|cbn?z\s.*",
+        stack=r"\[sp",
+    ),
+    Assembly(
+        "armv7", "arm-linux-gnueabihf-gcc",
+        multiply_add=r"vfma\.f(?:32|64)\s.*",
+        loads=r"(?:vld1\.\d+|vldr(?:\.\d+)?|vldmia(?:\.\d+)?|vdup\.\d+|ldr)\s.*",
+        control=r"(?:add|sub|cmp|mov)s?\s+(?:r\d+|ip|lr|fp|sl),.*|b\w+\s.*",
+        stack=r"\[sp",
+    ),
+]  # fmt: skip
+
+
+def inner_loops(text: str) -> Iterator[list[str]]:
+    """The instructions of each loop without a label inside, its branch last."""
+    body: list[str] = []
+    label = ""
+    for line in text.splitlines():
+        instruction = re.split(r"[#@] ", line)[0].strip()
+        if found := re.fullmatch(r"(\.L\w+):", instruction):
+            label, body = found[1], []
+        elif instruction and not instruction.startswith("."):
+            body.append(instruction)
+            if label and re.fullmatch(rf"\w[\w.]*\s+(?:\w+,\s*)?{re.escape(label)}", instruction):
+                yield body
+
+
+def assembly_of(task: Task, assembly: Assembly, folder: Path) -> tuple[str, RegisterTile]:
+    """The assembly of the task's kernel under the schedule it gets, with its library's flags."""
+    target = Target.named(assembly.target)
+    schedule = default_schedule(task, target, 1)
+    assert isinstance(schedule, RegisterTile)
+    module = kernels_module([Case.of(task, schedule)], target)
+    for name, content in module_files(module).items():
+        (folder / name).write_bytes(content)
+    source = "cases_kernels.c"
+    flags = (*base_flags(module), *source_flags(module)[source])
+    subprocess.run(
+        [assembly.compiler, *flags, "-S", "-o", "made.s", source], cwd=folder, check=True
+    )
+    return (folder / "made.s").read_text(), schedule
+
+
+def check_inner_loops(task: Task, dtype: DType, assembly: Assembly, folder: Path) -> None:
+    if shutil.which(assembly.compiler) is None:
+        pytest.skip(f"needs {assembly.compiler}")
+    text, schedule = assembly_of(task, assembly, folder)
+    dialect = vector_dialect(Target.named(assembly.target).isa, dtype)
+    assert dialect is not None
+    counts = []
+    for body in inner_loops(text):
+        sums = [line for line in body if re.fullmatch(assembly.multiply_add, line)]
+        if not sums:
+            continue
+        counts.append(len(sums))
+        others = [line for line in body if line not in sums]
+        loads = [line for line in others if re.fullmatch(assembly.loads, line)]
+        unexpected = [
+            line for line in others
+            if line not in loads and not re.fullmatch(assembly.control, line)
+        ]  # fmt: skip
+        assert not unexpected
+        assert not [line for line in body if re.search(assembly.stack, line)]
+        assert len(others) - len(loads) <= schedule.rows + schedule.vectors + 3
+    assert max(counts) == schedule.rows * schedule.vectors
+    assert schedule.lanes == dialect.lanes
+
+
+each_assembly = pytest.mark.parametrize(
+    "assembly", [*X86, *ARM], ids=lambda assembly: f"{assembly.target}-{assembly.compiler}"
+)
+
+
+@each_assembly
+@pytest.mark.parametrize("constant", [True, False], ids=["constant", "activations"])
+def test_matrix_products(assembly: Assembly, constant: bool, tmp_path: Path) -> None:
+    task = matmul((), 504, 512, 512, constant=(False, constant))
+    check_inner_loops(task, float32, assembly, tmp_path)
+
+
+@each_assembly
+def test_matrix_products_of_doubles(assembly: Assembly, tmp_path: Path) -> None:
+    task = matmul((), 96, 128, 64, constant=(False, True), dtype=float64)
+    check_inner_loops(task, float64, assembly, tmp_path)
+
+
+@each_assembly
+def test_pointwise_convolutions(assembly: Assembly, tmp_path: Path) -> None:
+    task = convolution((24, 32), (1, 1), channels=(96, 144))
+    check_inner_loops(task, float32, assembly, tmp_path)
