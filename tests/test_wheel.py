@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -108,3 +109,76 @@ library = Library(path, "twice", (Port("x", vector),), (Port("y", vector),), 0)
 print(library.run([np.array([1, 2, 3], np.float32)])[0].tolist())
 """
     assert run_elsewhere(unpacked, tmp_path, program) == "[2.0, 4.0, 6.0]"
+
+
+SUITE = (
+    "tests/tasor",
+    "tests/graphopt/test_compiler.py",
+    "tests/graphopt/test_fold.py",
+    "tests/graphopt/test_rules.py",
+    "tests/tensorgen/test_build.py",
+    "tests/tensorgen/test_library.py",
+    "tests/tensorgen/test_module.py",
+    "tests/tensorgen/test_target.py",
+)
+"""Tests of a minute in all, of the front door and of what finds files, tools and processors."""
+
+LEFT_OUT = (
+    "tests/tasor/test_cross_targets.py",
+    "tests/tasor/test_peers.py",
+    "tests/tasor/test_mutations.py",
+)
+
+FROM_THE_WHEEL = """
+from importlib import import_module
+from importlib.metadata import version
+from pathlib import Path
+
+
+def test_comes_from_the_wheel():
+    for name in {packages}:
+        module = import_module(name)
+        assert Path(module.__file__).is_relative_to({installed!r})
+    assert version("tasor") == "0.1.0"
+"""
+
+WITHOUT_THE_CHECKOUT = """
+import sys
+
+sys.path[:] = [place for place in sys.path if place != {checkout!r}]
+"""
+
+
+@pytest.mark.slow
+def test_the_installed_wheel_passes_its_tests(wheel: Path, tmp_path: Path) -> None:
+    """The tests run on the packages that pip installed, from a folder far from the checkout."""
+    installed, elsewhere, settings = (tmp_path / name for name in ("lib", "elsewhere", "settings"))
+    subprocess.run(
+        [
+            sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
+            "--no-deps", "--no-index", "--target", str(installed), str(wheel),
+        ],
+        check=True,
+    )  # fmt: skip
+    for name in ("tests", "benchmarks"):
+        shutil.copytree(ROOT / name, elsewhere / name)
+    shutil.copy(ROOT / "pyproject.toml", elsewhere)
+    (elsewhere / "tests" / "test_installed.py").write_text(
+        FROM_THE_WHEEL.format(packages=PACKAGES, installed=str(installed))
+    )
+    # Python itself runs this file, after it has added what was installed in place to its path.
+    settings.mkdir()
+    (settings / "sitecustomize.py").write_text(WITHOUT_THE_CHECKOUT.format(checkout=str(ROOT)))
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")
+    }
+    environment["PYTHONPATH"] = os.pathsep.join(map(str, (installed, settings)))
+    done = subprocess.run(
+        [
+            sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not slow",
+            *(f"--deselect={name}" for name in LEFT_OUT), "tests/test_installed.py", *SUITE,
+        ],
+        cwd=elsewhere, env=environment, check=False, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-10000:] + done.stderr[-10000:]
+    assert " passed" in done.stdout

@@ -28,14 +28,16 @@ from benchmarks.conformance.outcome import (
 )
 from benchmarks.conformance.sweep import sweep
 
-LEAST_NODE_CASES = 1500
-LEAST_MODELS = 125
+LEAST_NODE_CASES = 1825
+"""Of 1,884 in onnx 1.23; the others use text, images or random numbers."""
+
+LEAST_MODELS = 130
 """Of the 140 simple and converted models."""
 
 SAMPLE_STRIDE = 12
 """Every twelfth node case is checked by `make test`."""
 
-LEAST_OF_SAMPLE = 0.8
+LEAST_OF_SAMPLE = 0.95
 
 
 def addition(expected: float, name: str = "addition") -> Case:
@@ -87,7 +89,7 @@ def test_inputs_that_decide_about_shapes_are_named() -> None:
     [
         ("test_string_concat", "text"),
         ("test_optional_has_element_empty_optional_input", "optional values that are absent"),
-        ("test_bernoulli", "an operator or a form of one that is not imported"),
+        ("test_bernoulli_expanded", "random numbers"),
     ],
 )
 def test_a_refused_case_has_a_reason(name: str, reason: str) -> None:
@@ -95,6 +97,21 @@ def test_a_refused_case_has_a_reason(name: str, reason: str) -> None:
     outcome = check(case, "c99")
     assert isinstance(outcome, Unsupported)
     assert outcome.reason == reason
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "test_cast_FLOAT_to_FLOAT8E4M3FN",
+        "test_identity_opt",
+        "test_loop13_seq",
+        "test_quantizelinear_int4",
+        "test_sequence_map_add_2_sequences",
+    ],
+)
+def test_values_that_are_no_plain_tensors_pass(name: str) -> None:
+    case = next(case for case in cases_of("node") if case.name == name)
+    assert isinstance(check(case, "c99"), Passed)
 
 
 # The list of cases

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
 PROMPT_SECONDS = 5.0
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs signals")
@@ -35,7 +34,7 @@ def interrupted(
         env={
             **os.environ,
             "CC": str(script),
-            "PYTHONPATH": str(ROOT),
+            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
             "TASOR_CACHE": str(folder / "cache"),
         },
         stdout=subprocess.DEVNULL,

@@ -29,7 +29,6 @@ from tensorgen.build import (
 )
 from tensorgen.target import Target, host_target
 
-ROOT = Path(__file__).resolve().parents[2]
 HOST = host_target()
 
 
@@ -320,7 +319,7 @@ print(build_library({"answer.c": "int answer(void) { return 8; }"}, target=host_
 
 
 def start_build() -> subprocess.Popen[str]:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     return subprocess.Popen(
         [sys.executable, "-c", BUILD_PROGRAM], env=environment, stdout=subprocess.PIPE, text=True
     )

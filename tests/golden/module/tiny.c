@@ -33,7 +33,7 @@ static const tiny_info info = {
     2u,
     outputs,
     "abababababababababababababababababababababababababababababababab",
-    "1d4c7cc93fd503cff291196ba58b20d64aa9273b56b6fc3a163e91d6bdf2f1b1",
+    "607431e2739af5461dfcf71305805c880349eeaa82ecf8f2f2ee128763368e61",
     "dae0392651095566d7966a12709f26724ea83c05f1bd7b5ca705860883f83fb1"
 };
 

@@ -66,6 +66,15 @@
 #define TASOR_SIMD_REDUCTION(operator, variable)
 #endif
 
+/* In front of a loop that stays a loop: its body fills the registers as it is. */
+#if defined(__clang__)
+#define TASOR_NO_UNROLL TASOR_PRAGMA(clang loop unroll(disable))
+#elif defined(__GNUC__)
+#define TASOR_NO_UNROLL TASOR_PRAGMA(GCC unroll 1)
+#else
+#define TASOR_NO_UNROLL
+#endif
+
 /* To time the steps, define both before this line: compile with -include and a header of your own.
  * The barrier keeps the compiler from moving memory accesses of one step across those of another,
  * which may use the same bytes of the arena for another type. */
