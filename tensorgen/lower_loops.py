@@ -230,7 +230,6 @@ class StageLowering:
     def _lane_reduction(self, term: Reduce, total: Buffer) -> list[Stmt]:
         """Fold the innermost reduction axis into lane accumulators, then those into `total`."""
         tile = self.schedule.tile
-        assert tile & (tile - 1) == 0, "lane accumulators are folded in halves"
         *outer, inner = term.axes
         buffer = self.numbers.buffer("acc", term.dtype, tile, Space.STACK)
         lane = self.numbers.axis("lane", tile)
@@ -253,12 +252,13 @@ class StageLowering:
             )
         steps.extend(nested(loops, tuple(inside), LoopKind.SERIAL))
         # Pairwise, so that the last steps depend on each other only five deep for 32 lanes.
-        half = tile // 2
-        while half:
-            part = self.numbers.axis("lane", half)
-            pair = apply(term.fold.value, buffer.at(part), buffer.at(part + half))
+        left = tile
+        while left > 1:
+            kept = (left + 1) // 2
+            part = self.numbers.axis("lane", left - kept)
+            pair = apply(term.fold.value, buffer.at(part), buffer.at(part + kept))
             steps.append(_simd(part, Store(buffer, part, pair)))
-            half //= 2
+            left = kept
         steps.append(Store(total, const(0, int64), buffer.at(const(0, int64))))
         return [Allocate(buffer, tuple(steps))]
 

@@ -10,6 +10,9 @@ import pytest
 
 # Test processes share the cores: threads that wait must not keep the others from running.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+# `make test` runs the tests; the makes that they run are their own.
+for name in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL"):
+    os.environ.pop(name, None)
 
 GOLDEN = Path(__file__).parent / "golden"
 

@@ -56,6 +56,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--only", type=_pattern, default=re.compile(""), metavar="REGEX")
     parser.add_argument("--group", choices=GROUPS, help="default: all")
     parser.add_argument("--target", default="host", help="a target that this machine can run")
+    parser.add_argument("--threads", type=_count, default=1, metavar="N", help="default: 1")
     parser.add_argument("--workers", type=_count, default=2, metavar="N", help="default: 2")
     parser.add_argument("--json", type=Path, metavar="FILE")
     parser.add_argument(
@@ -85,7 +86,13 @@ def main(words: Sequence[str] | None = None) -> int:
         if isinstance(record.outcome, Failed):
             progress.print(f"failed {record.name}: {record.outcome.message}", soft_wrap=True)
 
-    records = sweep(cases, arguments.target, workers=arguments.workers, told=told)
+    records = sweep(
+        cases,
+        arguments.target,
+        threads=arguments.threads,
+        workers=arguments.workers,
+        told=told,
+    )
     for line in outcome_counts(records):
         print(line)
     if arguments.json is not None:

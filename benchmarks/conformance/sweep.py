@@ -34,11 +34,15 @@ def sweep(
     cases: Sequence[Case],
     target: str,
     *,
+    threads: int = 1,
     workers: int = 2,
     limit: Callable[[Case], float] = time_limit,
     told: Callable[[Record], None] = lambda record: None,
 ) -> tuple[Record, ...]:
-    """Runs every case; `told` hears of each as it ends. The records are in the cases' order."""
+    """Runs every case on `threads` threads, `workers` at a time; `told` hears of each as it ends.
+
+    The records are in the cases' order.
+    """
     waiting = deque(enumerate(cases))
     outcomes: dict[int, Outcome] = {}
     busy: list[_Worker] = []
@@ -52,7 +56,7 @@ def sweep(
     try:
         while waiting or busy:
             while waiting and len(busy) < workers:
-                worker = idle.pop() if idle else _Worker(target)
+                worker = idle.pop() if idle else _Worker(target, threads)
                 number, case = waiting.popleft()
                 worker.begin(number, case, time.monotonic() + limit(case))
                 busy.append(worker)
@@ -78,11 +82,11 @@ def sweep(
 class _Worker:
     """A process that checks one case at a time."""
 
-    def __init__(self, target: str) -> None:
+    def __init__(self, target: str, threads: int) -> None:
         self.connection, theirs = _CONTEXT.Pipe()
         self.alive = True
         self._process: SpawnProcess = _CONTEXT.Process(
-            target=_serve, args=(theirs, target), daemon=True
+            target=_serve, args=(theirs, target, threads), daemon=True
         )
         self._process.start()
         theirs.close()
@@ -115,10 +119,10 @@ class _Worker:
             self._process.join()
 
 
-def _serve(connection: Connection, target: str) -> None:
+def _serve(connection: Connection, target: str, threads: int) -> None:
     while True:
         try:
             case: Case = connection.recv()
         except EOFError:
             return
-        connection.send(check(case, target))
+        connection.send(check(case, target, threads))

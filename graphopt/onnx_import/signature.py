@@ -65,20 +65,25 @@ def pin(
     initialised = {tensor.name for tensor in graph.initializer}
     initialised |= {tensor.values.name for tensor in graph.sparse_initializer}
     given_shapes = {**shapes, **{name: array.shape for name, array in bindings.items()}}
-    free_names = [
+    free_values = [
         value for value in graph.input if value.name not in initialised or value.name in bindings
     ]
     lengths = {
         value.name: _length(value.name, given_shapes)
-        for value in free_names
+        for value in free_values
         if is_sequence(value.type)
     }
     declared = tuple(
         _declaration(name, value.type)
-        for value in free_names
+        for value in free_values
         for name in _item_names(value.name, lengths)
     )
     names = {item.name for item in declared} | lengths.keys()
+    if len(names) != len(declared) + len(lengths):
+        raise ModelError(
+            "model: expected inputs of different names, got one twice, perhaps that of a "
+            "sequence's item"
+        )
     for given in (*shapes, *bindings):
         if given not in names:
             listed = ", ".join(quoted(name) for name in sorted(names))

@@ -192,6 +192,13 @@ def test_lengths_that_do_not_fit_are_refused(
         import_model(model, shapes=shapes)
 
 
+def test_an_input_named_as_an_item_is_refused() -> None:
+    inputs = {"s": sequence_type("n"), "s[0]": tensor_type(2)}
+    model = model_of([JOIN], inputs, {"y": OPEN_TENSOR})
+    with pytest.raises(ModelError, match="expected inputs of different names, got one twice"):
+        import_model(model, shapes={"s": (1,), "s[0]": (2,)})
+
+
 def test_an_optional_input_is_one_that_is_given() -> None:
     nodes = [
         helper.make_node("OptionalHasElement", ["x"], ["h"]),
