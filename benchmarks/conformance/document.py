@@ -42,11 +42,11 @@ _MEASURED = """\
 
 The `onnx` package brings test cases along: a model, inputs and the outputs they must give. Each is
 compiled by Tasor to C, built by the C compiler, loaded and run; every output must have the expected
-element type, shape and values, within the package's own tolerances. Nothing is interpreted.
+element type, shape and values, within the package's own tolerances.
 
 A case counts under *fixed* if some of its inputs decide about shapes, loops or branches: they are
-compiled in as constants, and other values would be compiled anew. What depends on nothing else is
-computed by the compiler, then.
+compiled in as constants, and other values would be compiled anew. What depends on constants alone
+is computed while compiling, and the C holds the result.
 """
 
 _NOT_PASSED = """\

@@ -81,7 +81,7 @@ def sliding(draw: st.DrawFn, *, ceil: bool) -> dict[str, Any]:
     def each(low: int, high: int, count: int = rank) -> list[int]:
         return draw(st.lists(st.integers(low, high), min_size=count, max_size=count))
 
-    result: dict[str, Any] = {"sizes": each(4, 9), "kernel": each(1, 3)}
+    result: dict[str, Any] = {"sizes": each(5, 9), "kernel": each(1, 3)}
     attributes: dict[str, Any] = {"strides": each(1, 3), "dilations": each(1, 2)}
     mode = draw(st.sampled_from(["NOTSET", "NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"]))
     if mode == "NOTSET":
