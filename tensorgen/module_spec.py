@@ -194,7 +194,12 @@ class Module:
     @cached_property
     def port_identifiers(self) -> tuple[str, ...]:
         """The C names of all inputs, then of all outputs."""
-        own = ("arena", "arena_bytes", "weights", "spans", "status", "check_spans", "isa_present")
+        own = (
+            "arena", "arena_bytes", "weights", "spans", "status", "check_spans", "isa_present",
+            "inputs", "outputs", "info", "weights_header", "memory_span", "spans_clash",
+            *(f"input_{number}_shape" for number in range(len(self.inputs))),
+            *(f"output_{number}_shape" for number in range(len(self.outputs))),
+        )  # fmt: skip
         public = (
             "run", "query", "info", "tensor", "status", "status_text", "self_test", "steps",
             "self_test_report", "mismatch", "map_weights", "unmap_weights", "weights",

@@ -481,6 +481,12 @@ def test_library_needs_nothing_and_keeps_nothing(weights: WeightMode, tmp_path: 
 
 
 HOSTILE = (
+    "outputs",
+    "inputs",
+    "info",
+    "weights_header",
+    "input_0_shape",
+    "output_0_shape",
     "*/ int evil(void); /*",
     "a\\",
     "a??/",
