@@ -22,7 +22,6 @@ from typing import NoReturn
 import onnx
 from rich.console import Console
 
-from benchmarks.families.bert import VOCABULARY
 from benchmarks.networks import NETWORKS, network
 from benchmarks.operators import Workload, build, flops, workloads
 from benchmarks.real_models import REAL_MODELS, RealModel
@@ -65,9 +64,7 @@ def _operator_source(workload: Workload) -> Source:
 
 def _network_source(name: str) -> Source:
     def write(path: Path) -> Case:
-        return write_case(
-            path, network(name), name=name, group="networks", integers_below=VOCABULARY
-        )
+        return write_case(path, network(name), name=name, group="networks")
 
     return Source(name, write)
 

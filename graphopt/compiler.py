@@ -5,13 +5,14 @@ partition → schedule → lower → pack constants → lay out storage → plan
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 
 from graphopt.graph import Constant, Graph, Input, Value
+from graphopt.index_domains import index_domains
 from graphopt.partition import Step, partition, stored_views
 from graphopt.storage import ArenaUse, Layout, lay_out, plan_storage
 from tensorgen.contraction import contraction_of
@@ -106,8 +107,16 @@ def compile_graph(
     total = sum(array.nbytes for array in constants.arrays)
     module = Module(
         name=c_identifier(name),
-        inputs=_ports(graph.input_names, graph.inputs),
-        outputs=_ports(graph.output_names, graph.outputs),
+        inputs=tuple(
+            Port(name, value.type, domain)
+            for name, value, domain in zip(
+                graph.input_names, graph.inputs, index_domains(graph), strict=True
+            )
+        ),
+        outputs=tuple(
+            Port(name, value.type)
+            for name, value in zip(graph.output_names, graph.outputs, strict=True)
+        ),
         constants=tuple(constants.arrays),
         kernels=tuple(printed.values()),
         calls=calls,
@@ -127,10 +136,6 @@ def compile_graph(
         tuple(entry.schedule for entry in kernels.values()),
         total,
     )
-
-
-def _ports(names: Sequence[str], values: Sequence[Value]) -> tuple[Port, ...]:
-    return tuple(Port(name, value.type) for name, value in zip(names, values, strict=True))
 
 
 # Kernels

@@ -142,7 +142,7 @@ class CompiledModel:
         path = Path(folder)
         check_output_folder(path)
         flops = sum(kernel.flops * kernel.calls for kernel in self.stages.compilation.kernels)
-        test = self_test_of(self.question, self.stages.imported, flops)
+        test = self_test_of(self.question, self.stages.imported, self.inputs, flops)
         if isinstance(test, NoSelfTest):
             module, reason = self.module, test.reason
         else:

@@ -161,6 +161,7 @@ def _ports(values: Sequence[Mapping[str, Any]]) -> tuple[Port, ...]:
                 dtype_named(value["dtype"]),
                 tuple(_count(size, 2**40) for size in value["shape"]),
             ),
+            _count(value["domain"], 2**40) if "domain" in value else None,
         )
         for value in values
     )

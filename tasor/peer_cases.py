@@ -10,12 +10,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 import onnx
 from onnx import helper
 
-from tensorgen.types import Array, Shape
+from graphopt.index_domains import index_domains
+from graphopt.onnx_import import ModelError, import_model
+from tensorgen.types import Array, Shape, ShapeError
 
 
 class CaseError(ValueError):
@@ -103,15 +106,29 @@ def with_static_shapes(model: onnx.ModelProto, shapes: Mapping[str, Shape]) -> o
 
 
 def sample_inputs(
-    model: onnx.ModelProto, *, seed: int = 0, integers_below: int = 2
+    model: onnx.ModelProto, *, seed: int = 0, domains: Mapping[str, int] = MappingProxyType({})
 ) -> tuple[tuple[str, Array], ...]:
     """Random inputs for a model with static shapes.
 
-    Floats are standard normal, integers uniform in [0, integers_below), booleans fair coins.
-    Raises CaseError for any other element type.
+    Floats are standard normal, booleans fair coins, integers uniform in [0, n) for an input with
+    the domain n, else in [0, 2). Raises CaseError for any other element type.
     """
     rng = np.random.default_rng(seed)
-    return tuple((value.name, _sample(value, rng, integers_below)) for value in graph_inputs(model))
+    return tuple(
+        (value.name, _sample(value, rng, domains.get(value.name, 2)))
+        for value in graph_inputs(model)
+    )
+
+
+def domains_of(model: onnx.ModelProto) -> dict[str, int]:
+    """The domains of the inputs that a model with static shapes uses as indices; none are known of
+    a model that Tasor refuses."""
+    try:
+        graph = import_model(model)
+    except (ModelError, ShapeError):
+        return {}
+    found = zip(graph.input_names, index_domains(graph), strict=True)
+    return {name: domain for name, domain in found if domain}
 
 
 def _sample(value: onnx.ValueInfoProto, rng: np.random.Generator, below: int) -> Array:
@@ -139,13 +156,12 @@ def write_case(
     group: str,
     shapes: Mapping[str, Shape] | None = None,
     inputs: tuple[tuple[str, Array], ...] | None = None,
-    integers_below: int = 2,
     flops: int | None = None,
 ) -> Case:
     """Write `model` with static shapes to `path`; inputs are drawn where none are given."""
     fixed = with_static_shapes(model, {} if shapes is None else shapes)
     if inputs is None:
-        inputs = sample_inputs(fixed, integers_below=integers_below)
+        inputs = sample_inputs(fixed, domains=domains_of(fixed))
     onnx.save_model(fixed, path)
     outputs = tuple(value.name for value in fixed.graph.output)
     return Case(name, group, path, inputs, outputs, flops)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from graphopt.reference import evaluate_graph
 from tasor.pipeline import Question
 from tensorgen.module_self_test import generated_input
 from tensorgen.module_spec import SelfTest
+from tensorgen.ports import Port
 from tensorgen.types import Array, type_of
 
 REFERENCE_FLOPS = 2 * 10**9
@@ -41,14 +43,16 @@ class NoSelfTest:
     reason: str
 
 
-def self_test_of(question: Question, graph: Graph, flops: int) -> SelfTest | NoSelfTest:
-    """The self-test of a model whose graph, as imported, does that much work.
+def self_test_of(
+    question: Question, graph: Graph, ports: Sequence[Port], flops: int
+) -> SelfTest | NoSelfTest:
+    """The self-test of a model whose graph, as imported, does that much work, for those inputs.
 
     Its tolerance is relative to each value and to the largest one: float32 sums in another order
     differ by that much.
     """
     inputs = tuple(
-        generated_input(value.type, position) for position, value in enumerate(graph.inputs)
+        generated_input(port.type, position, port.domain) for position, port in enumerate(ports)
     )
     memory = sum(value.type.bytes for value in graph.values)
     if flops <= REFERENCE_FLOPS and memory <= REFERENCE_BYTES:

@@ -36,6 +36,7 @@ from tensorgen.loop import (
     Store,
     nested,
 )
+from tensorgen.partial_sums import partial_sums
 from tensorgen.schedule import Lanes, Loops
 from tensorgen.simplify import affine, simplify
 from tensorgen.types import int64
@@ -109,6 +110,8 @@ class StageLowering:
     def lower(self, stage: FlatStage, output: Buffer, parallel: int) -> tuple[Stmt, ...]:
         """Statements that compute the stage into `output`; its loads already name buffers."""
         stage = _unroll_windows(stage, self.schedule.unroll)
+        lanes = self.schedule.tile if self.schedule.lanes is Lanes.REDUCTION else 1
+        stage = replace(stage, body=partial_sums(stage.body, self.numbers, lanes))
         if any(axis.extent == 0 for axis in stage.axes):
             return ()
         if self.schedule.lanes is Lanes.OUTPUT and stage.axes:

@@ -67,7 +67,7 @@ from tensorgen.module_weights import (
     weight_layout,
 )
 from tensorgen.ports import Port
-from tensorgen.types import DTYPES
+from tensorgen.types import DTYPES, DType
 
 __all__ = [
     "ABI_VERSION",
@@ -168,6 +168,7 @@ def _environment() -> jinja2.Environment:
         "filled": filled,
         "prototype": partial(call_text, indent=""),
         "generator_arguments": _generator_arguments,
+        "generator_parameters": _generator_parameters,
         "size": size_literal,
         "statement": call_text,
         "stored_elements": stored_elements,
@@ -346,12 +347,20 @@ def _in_buffer(test: SelfTestInput | SelfTestOutput) -> str:
     return f"({test.tensor.dtype.c_name} *)(void *)(base + {size_literal(test.offset)})"
 
 
-def _generator_arguments(test: SelfTestInput) -> tuple[str, str, str]:
-    return _in_buffer(test), size_literal(test.tensor.size), size_literal(test.index)
+def _generator_parameters(dtype: DType) -> tuple[str, ...]:
+    below = () if dtype.is_float else ("uint64_t below",)
+    return f"{dtype.c_name} *values", "size_t count", "uint64_t seed", *below
+
+
+def _generator_arguments(test: SelfTestInput) -> tuple[str, ...]:
+    size, index = size_literal(test.tensor.size), size_literal(test.index)
+    below = () if test.tensor.dtype.is_float else (size_literal(test.below),)
+    return _in_buffer(test), size, index, *below
 
 
 def _describe_port(port: Port) -> str:
-    return f"{port.type}, in the model: {comment_text(port.name)}"
+    values = f", values 0 to {port.domain - 1}" if port.domain else ""
+    return f"{port.type}{values}, in the model: {comment_text(port.name)}"
 
 
 def _metadata_text(module: Module, key: str) -> str:

@@ -101,6 +101,7 @@ def _port_values(ports: Sequence[Port], identifiers: Sequence[str]) -> list[dict
             "dtype": port.type.dtype.name,
             "name": port.name,
             "shape": list(port.type.shape),
+            **({} if port.domain is None else {"domain": port.domain}),
         }
         for port, identifier in zip(ports, identifiers, strict=True)
     ]

@@ -15,18 +15,30 @@ from numpy.typing import NDArray
 
 from tensorgen.module_spec import ARENA_ALIGN, Module, SelfTest
 from tensorgen.module_text import number_literals, size_literal
-from tensorgen.types import Array, Kind, TensorType, boolean, dtype_of, float64, type_of
+from tensorgen.types import Array, DType, Kind, TensorType, boolean, dtype_of, float64, type_of
 
 SAMPLES = 64
 """Elements of each output that are compared, if it has more."""
 
 
-def generated_input(tensor: TensorType, index: int) -> Array:
+MOST_CHOICES = 2**31
+"""Generated integers stay below this, so that 64 bits hold the product that scales them."""
+
+
+def choices(dtype: DType, domain: int | None) -> int:
+    """The n such that generated integers of an input (`Port.domain`) are 0 … n-1."""
+    if dtype.kind is Kind.BOOL or not domain:
+        return 2
+    value_bits = dtype.bits - (dtype.kind is Kind.SIGNED)
+    return min(domain, MOST_CHOICES, 1 << value_bits)
+
+
+def generated_input(tensor: TensorType, index: int, domain: int | None = None) -> Array:
     """The input that the self-test generates for the port of that index.
 
     32- and 64-bit floats are uniform in [-1, 1) in steps of 2**-23; 16-bit floats are of either
-    sign with a magnitude in [0.25, 1); integers and booleans are 0 or 1, so that they can be
-    indices of any axis that is longer than one.
+    sign with a magnitude in [0.25, 1); integers are uniform in the port's domain, and without one,
+    as booleans, 0 or 1: indices of any axis that is longer than one.
     """
     bits = _random_bits(tensor.size, index)
     dtype = tensor.dtype
@@ -37,7 +49,9 @@ def generated_input(tensor: TensorType, index: int) -> Array:
     if dtype.kind is Kind.FLOAT:
         values = (bits >> 40).astype(np.float64) * 2.0**-23 - 1.0
         return values.astype(dtype.numpy).reshape(tensor.shape)
-    return (bits >> 63).astype(dtype.numpy).reshape(tensor.shape)
+    below = np.uint64(choices(dtype, domain))
+    integers = (bits >> np.uint64(32)) * below >> np.uint64(32)
+    return integers.astype(dtype.numpy).reshape(tensor.shape)
 
 
 def _random_bits(count: int, seed: int) -> NDArray[np.uint64]:
@@ -61,10 +75,12 @@ def sampled_elements(size: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class SelfTestInput:
-    """How one input comes about: `literals` if embedded, else generated into the buffer."""
+    """How one input comes about: `literals` if embedded, else generated into the buffer, integers
+    smaller than `below`."""
 
     tensor: TensorType
     index: int
+    below: int
     offset: int
     literals: tuple[str, ...] | None
 
@@ -97,12 +113,14 @@ def self_test_layout(module: Module, self_test: SelfTest) -> SelfTestLayout:
     """Lays out the module's self-test."""
     position = _aligned(module.arena_bytes)
     inputs = []
-    for index, array in enumerate(self_test.inputs):
+    for index, (array, port) in enumerate(zip(self_test.inputs, module.inputs, strict=True)):
         tensor = type_of(array)
+        generated = generated_input(tensor, index, port.domain)
         # Bit patterns, not values: a negative zero is not what the generator makes.
-        is_generated = array.tobytes() == generated_input(tensor, index).tobytes()
+        is_generated = array.tobytes() == generated.tobytes()
         literals = None if is_generated else tuple(number_literals(array))
-        inputs.append(SelfTestInput(tensor, index, position, literals))
+        below = choices(tensor.dtype, port.domain)
+        inputs.append(SelfTestInput(tensor, index, below, position, literals))
         position += _aligned(tensor.bytes) if is_generated else 0
     outputs = []
     for array in self_test.outputs:

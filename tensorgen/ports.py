@@ -82,11 +82,13 @@ _RESERVED_PATTERNS = re.compile(
 class Port:
     """One input or output of a library: the name its users know it by, and its tensor type.
 
-    The name is any text; `c_identifier` makes the C spelling of it.
+    The name is any text; `c_identifier` makes the C spelling of it. Elements of an input with a
+    `domain` of n choose one of n entries; ordinary values are 0 … n-1.
     """
 
     name: str
     type: TensorType
+    domain: int | None = None
 
 
 def c_identifier(name: str) -> str:

@@ -10,8 +10,9 @@ import onnx
 import onnxruntime
 import pytest
 
+from benchmarks.families.bert import VOCABULARY
 from benchmarks.networks import NETWORKS, network
-from tasor.peer_cases import sample_inputs
+from tasor.peer_cases import domains_of, sample_inputs
 
 # Of the published models, in millions; batch-normalization statistics count as parameters here,
 # and the graph constants that exporters store (clip bounds, shapes) hardly weigh.
@@ -47,15 +48,15 @@ def test_network_is_valid_and_runs_with_sane_outputs(name: str) -> None:
     assert parameters == pytest.approx(PARAMETERS[name], rel=0.02)
 
     session = onnxruntime.InferenceSession(model.SerializeToString())
-    feeds = dict(sample_inputs(model, integers_below=30522))
+    domains = domains_of(model)
+    assert domains == ({"input_ids": VOCABULARY} if name == "bert" else {})
+    feeds = dict(sample_inputs(model, domains=domains))
     output = np.asarray(session.run(None, feeds)[0])
     assert output.shape == OUTPUTS.get(name, (1, 1000))
     assert np.isfinite(output).all()
     assert 0.01 < output.std() < 20
 
-    other = np.asarray(
-        session.run(None, dict(sample_inputs(model, seed=1, integers_below=30522)))[0]
-    )
+    other = np.asarray(session.run(None, dict(sample_inputs(model, seed=1, domains=domains)))[0])
     assert np.abs(output - other).max() > 1e-3
 
 

@@ -80,7 +80,7 @@ def test_inputs_depend_on_the_seed_alone() -> None:
     [(TensorProto.INT64, np.int64), (TensorProto.UINT8, np.uint8), (TensorProto.INT32, np.int32)],
 )
 def test_integers_stay_below_their_limit(element: int, dtype: type[np.generic]) -> None:
-    ((_, drawn),) = sample_inputs(model(1000, element=element), integers_below=7)
+    ((_, drawn),) = sample_inputs(model(1000, element=element), domains={"x": 7})
     assert drawn.dtype == dtype
     assert drawn.min() == 0
     assert drawn.max() == 6

@@ -8,16 +8,25 @@ import numpy as np
 import onnx
 import pytest
 
+from graphopt.graph import Graph
 from tasor.pipeline import ModelSource, Question, import_stage
 from tasor.self_test_vectors import REFERENCE_FLOPS, NoSelfTest, self_test_of
 from tensorgen.module_spec import SelfTest
+from tensorgen.ports import Port
 from tests.tasor.small_models import assert_close, expected_output, reshaping_model, small_model
 
 QUESTION = Question(small_model(), "small", {"x": (3, 6)})
 
 
+def vectors(question: Question, graph: Graph, flops: int) -> SelfTest | NoSelfTest:
+    ports = [
+        Port(name, value.type) for name, value in zip(graph.input_names, graph.inputs, strict=True)
+    ]
+    return self_test_of(question, graph, ports, flops)
+
+
 def test_small_models_are_evaluated_operator_by_operator() -> None:
-    test = self_test_of(QUESTION, import_stage(QUESTION), 0)
+    test = vectors(QUESTION, import_stage(QUESTION), 0)
     assert isinstance(test, SelfTest)
     assert_close(test.outputs[0], expected_output(test.inputs[0]))
     assert 0 < test.absolute <= 1e-4 * np.abs(test.outputs[0]).max() * 1.001
@@ -32,7 +41,7 @@ def test_large_models_are_given_to_onnx_runtime(tmp_path: Path, form: str) -> No
     if form == "proto":
         source = small_model()
     question = Question(source, "small", {"x": (3, 6)})
-    test = self_test_of(question, import_stage(question), REFERENCE_FLOPS + 1)
+    test = vectors(question, import_stage(question), REFERENCE_FLOPS + 1)
     assert isinstance(test, SelfTest)
     assert_close(test.outputs[0], expected_output(test.inputs[0]))
 
@@ -40,14 +49,14 @@ def test_large_models_are_given_to_onnx_runtime(tmp_path: Path, form: str) -> No
 def test_fixed_inputs_are_given_to_onnx_runtime_too() -> None:
     pytest.importorskip("onnxruntime")
     question = Question(reshaping_model(), "r", {}, {"sizes": np.array([3, 4])})
-    test = self_test_of(question, import_stage(question), REFERENCE_FLOPS + 1)
+    test = vectors(question, import_stage(question), REFERENCE_FLOPS + 1)
     assert isinstance(test, SelfTest)
     np.testing.assert_array_equal(test.outputs[0], test.inputs[0].reshape(3, 4))
 
 
 def test_without_onnx_runtime_there_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    test = self_test_of(QUESTION, import_stage(QUESTION), REFERENCE_FLOPS + 1)
+    test = vectors(QUESTION, import_stage(QUESTION), REFERENCE_FLOPS + 1)
     assert isinstance(test, NoSelfTest)
     assert "pip install onnxruntime" in test.reason
 
@@ -56,7 +65,7 @@ def test_what_onnx_runtime_refuses_is_a_reason() -> None:
     pytest.importorskip("onnxruntime")
     graph = import_stage(QUESTION)
     wrong = Question(reshaping_model(), "r", {"x": (2, 6)})
-    test = self_test_of(wrong, graph, REFERENCE_FLOPS + 1)
+    test = vectors(wrong, graph, REFERENCE_FLOPS + 1)
     assert isinstance(test, NoSelfTest)
     assert "ONNX Runtime" in test.reason
     assert test.reason.isprintable()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -22,10 +23,27 @@ from tensorgen.module import (
     generated_input,
     module_files,
 )
-from tensorgen.module_self_test import SAMPLES, sampled_elements
+from tensorgen.module_self_test import (
+    MOST_CHOICES,
+    SAMPLES,
+    choices,
+    sampled_elements,
+    self_test_layout,
+)
 from tensorgen.ports import Port
 from tensorgen.target import Target
-from tensorgen.types import DTYPES, DType, TensorType, float16, float32, int32
+from tensorgen.types import (
+    DTYPES,
+    DType,
+    TensorType,
+    boolean,
+    float16,
+    float32,
+    int8,
+    int32,
+    int64,
+    uint8,
+)
 
 
 def copy_kernel(index: int, tensor: TensorType) -> Kernel:
@@ -84,6 +102,45 @@ def test_c_generates_what_python_generates(tmp_path: Path) -> None:
         printed_by_test(copying(types, SelfTest(arrays, arrays, 0.0, 0.0)), tmp_path)
         == "copy_all: OK\n"
     )
+
+
+def test_c_generates_indices_as_python_does(tmp_path: Path) -> None:
+    integers = [dtype for dtype in DTYPES if not dtype.is_float]
+    types = tuple(TensorType(dtype, (5, 20)) for dtype in integers)
+    domains = (1, 2, 257, 30522, None, 2**40, 0, 3, 1000)
+    arrays = tuple(
+        generated_input(tensor, index, domain)
+        for index, (tensor, domain) in enumerate(zip(types, domains, strict=True))
+    )
+    test = SelfTest(arrays, arrays, 0.0, 0.0)
+    module = copying(types, test)
+    ports = tuple(
+        replace(port, domain=domain) for port, domain in zip(module.inputs, domains, strict=True)
+    )
+    module = replace(module, inputs=ports)
+    assert all(entry.literals is None for entry in self_test_layout(module, test).inputs)
+    assert printed_by_test(module, tmp_path) == "copy_all: OK\n"
+
+
+@pytest.mark.parametrize(
+    ("dtype", "domain", "wanted"),
+    [
+        (int32, None, 2),
+        (int32, 0, 2),
+        (int32, 1, 1),
+        (int32, 300, 300),
+        (int8, 300, 128),
+        (uint8, 300, 256),
+        (boolean, 300, 2),
+        (int64, 2**50, MOST_CHOICES),
+    ],
+    ids=str,
+)
+def test_choices_fit_domain_and_type(dtype: DType, domain: int | None, wanted: int) -> None:
+    assert choices(dtype, domain) == wanted
+    values = generated_input(TensorType(dtype, (4000,)), 0, domain).astype(np.float64)
+    assert values.min() == 0 if wanted < 1000 else values.min() >= 0
+    assert 0.99 * (wanted - 1) <= values.max() <= wanted - 1
 
 
 def test_embedded_inputs_of_all_types(tmp_path: Path) -> None:

@@ -29,11 +29,21 @@ static void parallel_rows(const float *restrict x, float *restrict out, float *r
         }
         {
             float total;
+            float total2;
+            float total3;
             total = 0.0f;
-            for (ptrdiff_t k = 0; k < 70; k++) {
-                total = total + row1[k];
+            for (ptrdiff_t k_o = 0; k_o < 2; k_o++) {
+                total2 = 0.0f;
+                for (ptrdiff_t k_i = 0; k_i < 24; k_i++) {
+                    total2 = total2 + row1[k_o * 24 + k_i];
+                }
+                total = total + total2;
             }
-            row2 = total;
+            total3 = 0.0f;
+            for (ptrdiff_t k_i = 0; k_i < 22; k_i++) {
+                total3 = total3 + row1[k_i + 48];
+            }
+            row2 = total + total3;
         }
         for (ptrdiff_t j_o = 0; j_o < 8; j_o++) {
             TASOR_SIMD
