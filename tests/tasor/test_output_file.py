@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,9 +12,24 @@ import pytest
 from tasor.errors import OutputError
 from tasor.output_file import check_file_place, created_folders, write_file, write_files
 
-NEEDS_PERMISSIONS = pytest.mark.skipif(
-    not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write anywhere"
-)
+NOBODY = 65534
+
+
+@pytest.fixture
+def read_only_folder() -> Iterator[Path]:
+    """A folder that the test may not write, even where the tests run as root."""
+    root = hasattr(os, "setresuid") and os.geteuid() == 0
+    folder = Path(tempfile.mkdtemp())  # pytest's own folders are closed to other users
+    folder.chmod(0o555)
+    if root:
+        os.setresuid(NOBODY, NOBODY, 0)
+    try:
+        yield folder
+    finally:
+        if root:
+            os.setresuid(0, 0, 0)
+        folder.chmod(0o755)
+        folder.rmdir()
 
 
 def names(folder: Path) -> list[str]:
@@ -84,14 +101,9 @@ def test_refuses_a_file_as_a_folder(tmp_path: Path) -> None:
         check_file_place(tmp_path / "f" / "g")
 
 
-@NEEDS_PERMISSIONS
-def test_refuses_a_folder_without_permission(tmp_path: Path) -> None:
-    tmp_path.chmod(0o500)
-    try:
-        with pytest.raises(OutputError, match="expected a folder that can be written"):
-            check_file_place(tmp_path / "f")
-    finally:
-        tmp_path.chmod(0o700)
+def test_refuses_a_folder_without_permission(read_only_folder: Path) -> None:
+    with pytest.raises(OutputError, match="expected a folder that can be written"):
+        check_file_place(read_only_folder / "f")
 
 
 def test_refuses_names_that_no_file_can_have(tmp_path: Path) -> None:
