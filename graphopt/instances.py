@@ -3,8 +3,8 @@
 What it does: draws random types, elements and parameters for the names of a source pattern so that
 every operator in it accepts its operands. Proposals for each operator come from its operands as far
 as they are known, from the type that the term around it wants, and else from the operator's own
-samples. Sizes include 1 and are mostly coprime, ranks run from 0 to 4; elements are small integers,
-so that sums and products are exact in every type.
+samples. Sizes include 1 and are mostly coprime, ranks run from 0 to 4; elements are small integers
+or quarters, so that sums and products are exact in every type.
 
 What it does not: cover all shapes (that is what proofs are for), or compare the two sides (see
 `check_rules`). A failure to find an instance is not a proof that there is none.
@@ -19,11 +19,20 @@ from typing import assert_never
 import numpy as np
 
 from graphopt.graph import Constant, Node, Param, Value
-from graphopt.matching import NO_BINDINGS, Bindings, literal_array
-from graphopt.pattern import Application, FunctionCall, Literal, Name, Sequence, Term, Variable
+from graphopt.matching import NO_BINDINGS, Bindings, evaluate, literal_array
+from graphopt.pattern import (
+    Application,
+    FunctionCall,
+    Literal,
+    Name,
+    Sequence,
+    Term,
+    Variable,
+    applications,
+)
 from graphopt.proposals import UNFIT, Known, Misfit, Proposal, Random, propose
 from graphopt.rule import Rule, replacement
-from graphopt.rule_functions import integer_range
+from graphopt.rule_functions import Undefined
 from tensorgen.types import (
     Array,
     DType,
@@ -35,6 +44,7 @@ from tensorgen.types import (
     float64,
     int8,
     int64,
+    integer_range,
     uint8,
 )
 
@@ -75,7 +85,7 @@ def instances(rule: Rule, seed: int = 0, attempts: int = ATTEMPTS) -> Iterator[I
 
 
 def _drawn(rule: Rule, rng: np.random.Generator) -> Instance | None:
-    draw = _Draw(rng)
+    draw = _Draw(rng, rule)
     try:
         roots = tuple(draw.value(term, None) for term in rule.source.terms)
     except UNFIT:
@@ -112,8 +122,22 @@ def _any_integers(rng: np.random.Generator, dtype: DType, shape: Shape) -> Array
     return np.where(drawn == 0, np.ones_like(drawn), drawn)
 
 
+def _quarters(rng: np.random.Generator, dtype: DType, shape: Shape) -> Array:
+    """Fractions, among them such as lie below 1 and beside the middle of two integers."""
+    if not dtype.is_float:
+        return _signed(rng, dtype, shape)
+    signs = rng.choice([-1, 1], size=shape)
+    return np.asarray(signs * rng.integers(1, 12, size=shape) / 4).astype(dtype.numpy)
+
+
 Elements = Callable[[np.random.Generator, DType, Shape], Array]
-_ELEMENTS: tuple[Elements, ...] = (_signed, _any_integers, _positive, _powers_of_two)
+_ELEMENTS: tuple[Elements, ...] = (
+    _signed,
+    _any_integers,
+    _positive,
+    _powers_of_two,
+    _quarters,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,10 +152,15 @@ class _Operand:
 
 
 class _Draw:
-    """One draw of a source: the random parts, and the bindings so far."""
+    """One draw of a source: the random parts, and the bindings so far.
 
-    def __init__(self, rng: np.random.Generator) -> None:
-        self.random = Random.of(rng)
+    Conditions `equal(p, …)`, `same_shape(x, …)` and `rank(n, …)` are seldom met by chance: they
+    guide the draw. They are judged like all others afterwards.
+    """
+
+    def __init__(self, rng: np.random.Generator, rule: Rule) -> None:
+        self.where = rule.where
+        self.random = Random.of(rng, _stated_rank(rule))
         self.dtype = self.random.choice(_PREFERRED)
         self.elements = self.random.choice(_ELEMENTS)
         self.bindings = NO_BINDINGS
@@ -151,7 +180,8 @@ class _Draw:
                 bound = self.bindings.tensors.get(term.name)
                 if bound is None:
                     type = TensorType(self.dtype, self.random.shape()) if wanted is None else wanted
-                    bound = self.tensor(type)
+                    shape = self.shape_asked(term.name)
+                    bound = self.tensor(type if shape is None else TensorType(type.dtype, shape))
                     self.bindings = self.bindings.with_tensor(term.name, bound)
                 return bound
             case Literal():
@@ -160,6 +190,9 @@ class _Draw:
                     raise Misfit
                 return Constant(np.full(wanted.shape, array))
             case Application():
+                shape = None if term.label is None else self.shape_asked(term.label)
+                if wanted is not None and shape is not None:
+                    wanted = TensorType(wanted.dtype, shape)
                 node = self.node(term, wanted)
                 if term.label is not None:
                     self.bindings = self.bindings.with_tensor(term.label, node)
@@ -225,8 +258,9 @@ class _Draw:
                 case Literal():
                     result[name] = expression.value
                 case Name():
-                    if expression.name in self.bindings.params:
-                        result[name] = self.bindings.params[expression.name]
+                    settled = self.parameter_asked(expression.name)
+                    if settled is not None:
+                        result[name] = settled
                 case FunctionCall():
                     raise AssertionError("a source computes no parameters")
                 case _:
@@ -234,6 +268,27 @@ class _Draw:
         if term.rest is not None:
             result.update(self.bindings.captured.get(term.rest, ()))
         return result
+
+    def parameter_asked(self, name: str) -> Param | None:
+        """The value of a parameter that is bound, or that a condition `equal` settles."""
+        if name in self.bindings.params:
+            return self.bindings.params[name]
+        for condition in self.where:
+            if condition.function == "equal" and condition.args[0] == Name(name):
+                try:
+                    return evaluate(condition.args[1], self.bindings)
+                except (Undefined, KeyError):  # KeyError: what it is computed from is not drawn yet
+                    continue
+        return None
+
+    def shape_asked(self, name: str) -> Shape | None:
+        """The shape that a condition `same_shape` with a bound tensor settles."""
+        for condition in self.where:
+            if condition.function == "same_shape" and Name(name) in condition.args:
+                for other in condition.args:
+                    if isinstance(other, Name) and other.name in self.bindings.tensors:
+                        return self.bindings.tensors[other.name].type.shape
+        return None
 
     def bind(
         self,
@@ -255,6 +310,19 @@ class _Draw:
                 members = values[start : start + length]
                 self.bindings = self.bindings.with_sequence(arg.name, members)
             start += length
+
+
+def _stated_rank(rule: Rule) -> int | None:
+    """How many axes tensors have, if a condition or the strides of windows say so."""
+    for condition in rule.where:
+        if condition.function == "rank" and isinstance(condition.args[0], Literal):
+            stated = condition.args[0].value
+            return stated if isinstance(stated, int) else None
+    for application in applications(rule.source):
+        for name, value in application.params:
+            if name == "strides" and isinstance(value, Literal) and isinstance(value.value, tuple):
+                return 2 + len(value.value)
+    return None
 
 
 def _freedom(operand: _Operand) -> int:

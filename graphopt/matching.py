@@ -29,8 +29,8 @@ from graphopt.pattern import (
     Term,
     Variable,
 )
-from graphopt.rule_functions import FUNCTIONS, Undefined, integer_range
-from tensorgen.types import DType
+from graphopt.rule_functions import FUNCTIONS, Undefined
+from tensorgen.types import DType, integer_range
 
 Bound = Value | tuple[Value, ...] | Param | Params
 """What a name can stand for: a tensor, several, a parameter, captured parameters."""

@@ -88,8 +88,8 @@ def partition(graph: Graph) -> tuple[Step, ...]:
     """
     fragments = _fragments(graph)
     steps = tuple(
-        _step(value, fragments[value])
-        for value in _stored(graph, fragments)
+        step_of(value, fragments[value])
+        for value in stored_values(graph, fragments)
         if view_of(fragments[value]) is None
     )
     return fuse_rows(steps, graph)
@@ -99,7 +99,7 @@ def stored_views(graph: Graph) -> Mapping[Value, tuple[Value, int]]:
     """Values that need no kernel: the value they are part of and the offset in elements."""
     fragments = _fragments(graph)
     result: dict[Value, tuple[Value, int]] = {}
-    for value in _stored(graph, fragments):
+    for value in stored_values(graph, fragments):
         view = view_of(fragments[value])
         if view is not None:
             result[value] = view
@@ -126,7 +126,7 @@ def _fragments(graph: Graph) -> dict[Value, Fragment]:
     outputs = set(graph.outputs)
     fragments: dict[Value, Fragment] = {}
     for node in graph.nodes:
-        fragments[node] = _absorb(node, fragments, uses, outputs)
+        fragments[node] = absorb(node, fragments, uses, outputs)
     return fragments
 
 
@@ -138,7 +138,7 @@ def _use_counts(graph: Graph) -> dict[Value, int]:
     return counts
 
 
-def _stored(graph: Graph, fragments: Mapping[Value, Fragment]) -> tuple[Value, ...]:
+def stored_values(graph: Graph, fragments: Mapping[Value, Fragment]) -> tuple[Value, ...]:
     """The nodes whose values are needed in memory, producers first."""
     needed: set[Value] = set(graph.outputs)
     for value in reversed(graph.values):
@@ -147,7 +147,7 @@ def _stored(graph: Graph, fragments: Mapping[Value, Fragment]) -> tuple[Value, .
     return tuple(value for value in graph.values if value in needed and isinstance(value, Node))
 
 
-def _absorb(
+def absorb(
     node: Node, fragments: Mapping[Value, Fragment], uses: Mapping[Value, int], outputs: set[Value]
 ) -> Fragment:
     """The node's fragment, with those of its operands that fit in."""
@@ -274,7 +274,7 @@ def _task_of(fragment: Fragment) -> Task:
     return Task(types, (fragment.contraction, fragment.expr), (1,), constant)
 
 
-def _step(value: Value, fragment: Fragment) -> Step:
+def step_of(value: Value, fragment: Fragment) -> Step:
     used = sorted(
         {
             load.operand
@@ -356,7 +356,7 @@ def fuse_rows(steps: tuple[Step, ...], graph: Graph) -> tuple[Step, ...]:
     position = 0
     while position < len(remaining):
         seed = remaining[position]
-        if _starts_rows(seed):
+        if starts_rows(seed):
             group = _grow_rows(seed, remaining, position, graph)
             if len(group) > 1:
                 merged = _merge_rows(group, remaining, graph)
@@ -367,7 +367,7 @@ def fuse_rows(steps: tuple[Step, ...], graph: Graph) -> tuple[Step, ...]:
     return tuple(remaining)
 
 
-def _starts_rows(step: Step) -> bool:
+def starts_rows(step: Step) -> bool:
     """True for a reduction, and for padding, which is best done just before it is read."""
     task = step.task
     if len(task.stages) != 1 or not task.stages[0].axes or is_tiled(task):

@@ -73,15 +73,16 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Random:
-    """Random parts of tensors."""
+    """Random parts of tensors. `rank` is that of most tensors, if it is known."""
 
     rng: np.random.Generator
     sizes: tuple[int, ...]
+    rank: int | None = None
 
     @staticmethod
-    def of(rng: np.random.Generator) -> Random:
+    def of(rng: np.random.Generator, rank: int | None = None) -> Random:
         """Random parts from a source; their sizes are mixed or all alike."""
-        return Random(rng, SIZES[int(rng.integers(len(SIZES)))])
+        return Random(rng, SIZES[int(rng.integers(len(SIZES)))], rank)
 
     def choice(self, options: tuple[_T, ...]) -> _T:
         return options[int(self.rng.integers(len(options)))]
@@ -94,6 +95,8 @@ class Random:
 
     def shape(self, least: int = 0, most: int = 4) -> Shape:
         rank = least + self.below(most - least + 1)
+        if self.rank is not None and least <= self.rank and most >= 3 and self.chance(0.95):
+            rank = self.rank
         return tuple(self.choice(self.sizes) for _ in range(rank))
 
     def permutation(self, rank: int) -> Shape:
@@ -103,6 +106,8 @@ class Random:
 
     def shrunk(self, shape: Shape) -> Shape:
         """A shape that broadcasts to the given one."""
+        if self.rank is not None and self.chance(0.8):
+            return shape
         match self.below(5):
             case 0 | 1:
                 return shape
@@ -267,15 +272,23 @@ def _concat(known: Known, random: Random) -> Proposal:
         return TensorType(base.dtype, (*base.shape[:axis], size, *base.shape[axis + 1 :]))
 
     types = tuple(other() if type is None else type for type in known.types)
-    if known.result is not None and settled is None:
-        types = _parts(known.result, axis, len(types), random)
+    open_count = known.types.count(None)
+    if known.result is not None and open_count:
+        taken = sum(type.shape[axis] for type in known.types if type is not None)
+        if taken <= base.shape[axis]:
+            rest = (*base.shape[:axis], base.shape[axis] - taken, *base.shape[axis + 1 :])
+            parts = iter(_parts(TensorType(base.dtype, rest), axis, open_count, random))
+            types = tuple(next(parts) if type is None else type for type in known.types)
     return Proposal(types, {"axis": axis})
 
 
 def _parts(whole: TensorType, axis: int, count: int, random: Random) -> tuple[TensorType, ...]:
     """Types of `count` operands whose concatenation has the given type."""
-    cuts = sorted(random.below(whole.shape[axis] + 1) for _ in range(count - 1))
-    ends = zip([0, *cuts], [*cuts, whole.shape[axis]], strict=True)
+    size = whole.shape[axis]
+    cuts = sorted(random.below(size + 1) for _ in range(count - 1))
+    if size % count == 0 and random.chance(0.5):
+        cuts = [position * size // count for position in range(1, count)]
+    ends = zip([0, *cuts], [*cuts, size], strict=True)
     before, after = whole.shape[:axis], whole.shape[axis + 1 :]
     return tuple(TensorType(whole.dtype, (*before, b - a, *after)) for a, b in ends)
 
@@ -349,13 +362,26 @@ def _matmul(known: Known, random: Random) -> Proposal:
 def _windows(known: Known, random: Random, kernel: Shape) -> dict[str, Any]:
     """Strides, pads and dilations for a kernel, as far as they are not settled."""
     rank = len(kernel)
-    padded = random.chance(0.5)
+    match random.below(4):
+        case 0 | 1:
+            pads = (0,) * (2 * rank)
+        case 2:
+            pads = tuple(random.choice((0, 1)) for _ in range(2 * rank))
+        case _:
+            # What keeps the sizes of axes.
+            pads = (*((size - 1) // 2 for size in kernel), *(size // 2 for size in kernel))
     guess: dict[str, Any] = {
         "strides": tuple(random.choice((1, 1, 2)) for _ in range(rank)),
-        "pads": tuple(random.choice((0, 1)) if padded else 0 for _ in range(2 * rank)),
+        "pads": pads,
         "dilations": tuple(random.choice((1, 1, 2)) for _ in range(rank)),
     }
     return {name: known.params.get(name, value) for name, value in guess.items()}
+
+
+def _kernel(random: Random, rank: int) -> Shape:
+    """Sizes of a kernel: as all other sizes, where those are all alike."""
+    options = random.sizes if len(random.sizes) == 1 else (1, 2, 3)
+    return tuple(random.choice(options) for _ in range(rank))
 
 
 def _spatial(known: Known, random: Random, kernel: Shape, windows: Mapping[str, Any]) -> Shape:
@@ -365,7 +391,7 @@ def _spatial(known: Known, random: Random, kernel: Shape, windows: Mapping[str, 
     sizes = []
     for axis, size in enumerate(kernel):
         if wanted is None or wanted.rank != rank + 2:
-            sizes.append(random.choice((3, 4, 5)))
+            sizes.append(4 if len(random.sizes) == 1 else random.choice((3, 4, 5)))
             continue
         pads = windows["pads"][axis] + windows["pads"][rank + axis]
         span = (size - 1) * windows["dilations"][axis] + 1
@@ -406,7 +432,7 @@ def _conv(known: Known, random: Random) -> Proposal:
         groups = 1
     if w is None:
         depth = random.choice((1, 2, 3)) if x is None else x.shape[1] // groups
-        kernel = tuple(random.choice((1, 2, 3)) for _ in range(rank))
+        kernel = _kernel(random, rank)
         w = TensorType(_window_dtype(known), (outputs, depth, *kernel))
     windows = _windows(known, random, w.shape[2:])
     if x is None:
@@ -419,7 +445,7 @@ def _pooling(known: Known, random: Random) -> Proposal:
     [x] = known.types
     kernel: Any = known.params.get("kernel")
     if kernel is None:
-        kernel = tuple(random.choice((1, 2, 3)) for _ in range(_window_rank(known, random)))
+        kernel = _kernel(random, _window_rank(known, random))
     windows = _windows(known, random, kernel)
     if x is None:
         outer = (random.choice((1, 2)), random.choice((1, 2, 3)))

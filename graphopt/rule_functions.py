@@ -19,9 +19,10 @@ from typing import Any
 
 import numpy as np
 
-from graphopt.graph import Constant, Value, inputs_of
+from graphopt.graph import Constant, Params, Value, inputs_of
+from graphopt.ops.contraction import conv, matmul
 from graphopt.pattern import Role
-from tensorgen.types import DType, Kind, Shape, ShapeError, dtype_named
+from tensorgen.types import DType, Kind, Shape, ShapeError, dtype_named, integer_range
 
 
 class Undefined(ValueError):
@@ -65,7 +66,7 @@ class Function:
         return self.roles + (self.roles[-1],) * (count - len(self.roles))
 
 
-_T, _TS, _P = Role.TENSOR, Role.TENSORS, Role.PARAMETER
+_T, _TS, _P, _Q = Role.TENSOR, Role.TENSORS, Role.PARAMETER, Role.PARAMETERS
 
 
 # Functions
@@ -154,6 +155,57 @@ def _joined_pads(before: Shape, after: Shape, pads: Shape) -> Shape:
     return _plus(before[2:] + after[2:], pads)
 
 
+def _all_but(s: Shape, axis: int, filler: int) -> Shape:
+    """s with every element replaced but that on `axis`."""
+    if not 0 <= axis < len(s):
+        raise Undefined("no such axis")
+    return tuple(size if n == axis else filler for n, size in enumerate(s))
+
+
+def _lengthened(s: Shape, t: Shape, axis: int) -> Shape:
+    """s with t's element on `axis` added to its own."""
+    return _plus(s, _all_but(t, axis, 0))
+
+
+def _broadcast_axis(axis: int, w: Value, x: Value) -> int:
+    return _counted(axis, w) + max(0, x.type.rank - w.type.rank)
+
+
+def _conv_shape(x: Value, w: Value, captured: Params) -> Shape:
+    return conv.infer(x.type, w.type, **{"groups": 1, **dict(captured)}).shape
+
+
+def _exact_quotient(dividend: int, divisor: int) -> int:
+    if divisor == 0 or dividend % divisor != 0:
+        raise Undefined("no whole quotient")
+    return dividend // divisor
+
+
+def _same_pads(*kernel: int) -> Shape:
+    return (*((size - 1) // 2 for size in kernel), *(size // 2 for size in kernel))
+
+
+def _strided_same_pads(sizes: Shape, kernel: Shape, strides: Shape) -> Shape:
+    if not len(sizes) == len(kernel) == len(strides) or 0 in strides:
+        raise Undefined("windows of different ranks, or that never move")
+    together = zip(sizes, kernel, strides, strict=True)
+    amounts = [
+        max((-(-size // stride) - 1) * stride + span - size, 0) for size, span, stride in together
+    ]
+    return (*(amount // 2 for amount in amounts), *(amount - amount // 2 for amount in amounts))
+
+
+def _centring_before(s: Shape, t: Shape) -> Shape:
+    if len(s) != len(t) or any(b < a for a, b in zip(s, t, strict=True)):
+        raise Undefined("sizes that do not fit into the others")
+    return tuple((b - a) // 2 for a, b in zip(s, t, strict=True))
+
+
+def _centring_after(s: Shape, t: Shape) -> Shape:
+    before = _centring_before(s, t)
+    return tuple(b - a - c for a, b, c in zip(s, t, before, strict=True))
+
+
 FUNCTIONS: Mapping[str, Function] = {
     function.name: function
     for function in (
@@ -191,6 +243,40 @@ FUNCTIONS: Mapping[str, Function] = {
                  "what pads of windows add after each axis of (n, c, spatial…)"),
         Function("joined_pads", (_P, _P, _P), _joined_pads,
                  "pads of windows together with those of a pad before them"),
+        Function("counted", (_P, _T), _counted,
+                 "an axis of x counted from the front; negative ones are given from the end"),
+        Function("ones_like", (_P,), lambda s: (1,) * len(s),
+                 "as many ones as s has elements"),
+        Function("offset_on", (_P, _P), lambda s, axis: _all_but(s, axis, 0),
+                 "s with zeros but on one axis"),
+        Function("spread_on", (_P, _P), lambda s, axis: _all_but(s, axis, 1),
+                 "s with ones but on one axis"),
+        Function("lengthened", (_P, _P, _P), _lengthened,
+                 "s with t's element on an axis added to its own"),
+        Function("broadcast_axis", (_P, _T, _T), _broadcast_axis,
+                 "the axis that axis a of w is where w and x meet, their last axes aligned"),
+        Function("matmul_shape", (_T, _T), lambda x, y: matmul.infer(x.type, y.type).shape,
+                 "the sizes of a matrix product"),
+        Function("conv_shape", (_T, _T, _Q), _conv_shape,
+                 "the sizes of a convolution in one group, under captured parameters"),
+        Function("size", (_T, _P), lambda x, axis: x.type.shape[_counted(axis, x)],
+                 "the size of an axis of x"),
+        Function("sizes", (_P,), lambda *sizes: sizes,
+                 "the tuple of sizes given one by one", repeats=True),
+        Function("total", (_P,), lambda *sizes: sum(sizes),
+                 "the sum of sizes given one by one", repeats=True),
+        Function("quotient", (_P, _P), _exact_quotient,
+                 "the quotient of sizes, without remainder"),
+        Function("same_pads", (_P,), _same_pads,
+                 "pads of windows of these kernel sizes and stride 1 that keep the sizes of axes; "
+                 "an odd one comes after (SAME_UPPER)", repeats=True),
+        Function("strided_same_pads", (_P, _P, _P), _strided_same_pads,
+                 "pads of windows (sizes of axes, kernel, strides) that leave sizes / strides, "
+                 "rounded up, of each axis; an odd one comes after (SAME_UPPER)"),
+        Function("centring_before", (_P, _P), _centring_before,
+                 "what centring sizes s in sizes t adds before each axis, rounded down"),
+        Function("centring_after", (_P, _P), _centring_after,
+                 "what centring sizes s in sizes t adds after each axis"),
     )
 }  # fmt: skip
 
@@ -247,6 +333,17 @@ def _has_exact_reciprocal(c: Value) -> bool:
     return bool(np.all((np.abs(mantissas) == 0.5) & (np.abs(exponents - 1) <= 14)))
 
 
+def _adjoins(s: Shape, n: Shape, u: Shape, m: Shape, axis: int) -> bool:
+    """Whether sizes m from u continue sizes n from s along one axis, in steps of one."""
+    if not 0 <= axis < len(s):
+        return False
+    aligned = all(
+        (a, b) == (c, d) for position, (a, b, c, d) in enumerate(zip(s, n, u, m, strict=True))
+        if position != axis
+    )  # fmt: skip
+    return aligned and u[axis] == s[axis] + n[axis]
+
+
 def _moves_only_units(x: Value, p: Shape) -> bool:
     kept = [axis for axis in p if x.type.shape[axis] != 1]
     return kept == sorted(kept)
@@ -254,14 +351,6 @@ def _moves_only_units(x: Value, p: Shape) -> bool:
 
 _MANTISSA_BITS = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8}
 _EXPONENT_BITS = {"float64": 11, "float32": 8, "float16": 5, "bfloat16": 8}
-
-
-def integer_range(dtype: DType) -> tuple[int, int]:
-    """The least and the greatest value of an integer type."""
-    if dtype.kind is Kind.UNSIGNED:
-        return 0, (1 << dtype.bits) - 1
-    half = 1 << (dtype.bits - 1)
-    return -half, half - 1
 
 
 def _holds_exactly(source: DType, target: DType) -> bool:
@@ -290,6 +379,17 @@ def _is_lossless(x: Value, to: str) -> bool:
         return False
 
 
+def _converts_alike(x: Value, via: str, to: str) -> bool:
+    try:
+        between, target = dtype_named(via), dtype_named(to)
+    except KeyError:
+        return False
+    own = x.type.dtype
+    if own.is_float or not between.is_float or not target.is_integer:
+        return True
+    return _holds_exactly(own, target)
+
+
 CONDITIONS: Mapping[str, Function] = {
     condition.name: condition
     for condition in (
@@ -306,8 +406,19 @@ CONDITIONS: Mapping[str, Function] = {
                  "permuting x keeps the order of its elements"),
         Function("lossless", (_T, _P), _is_lossless,
                  "every value of x's type is a value of that type"),
+        Function("converts_alike", (_T, _P, _P), _converts_alike,
+                 "from x's type and from t a conversion to u is the same: a float saturates where "
+                 "an integer wraps"),
         Function("ones", (_P,), lambda s: all(item == 1 for item in s),
                  "all elements of a tuple are 1"),
+        Function("adjoins", (_P, _P, _P, _P, _P), _adjoins,
+                 "a box of sizes m from u continues one of sizes n from s along an axis"),
+        Function("same_shape", (_T, _T), lambda *values: len({v.type.shape for v in values}) == 1,
+                 "the tensors have the same sizes", repeats=True),
+        Function("equal", (_P, _P), lambda a, b: a == b,
+                 "two parameters are the same"),
+        Function("rank", (_P, _T), lambda rank, *values: all(v.type.rank == rank for v in values),
+                 "every tensor has that many axes", repeats=True),
         # profit
         Function("constant", (_T,), lambda *values: all(map(is_constant, values)),
                  "known at compile time", repeats=True, profit=True),

@@ -471,7 +471,8 @@ def _literal(value: int | float | bool, dtype: DType, outer: int) -> str:
     if dtype == int64 and -(2**31) < value < 2**31:
         text = str(int(value))
     elif dtype == int64:
-        text = f"INT64_C({int(value)})"
+        # The constant 9223372036854775808 fits no signed type, even with a minus before it.
+        text = "INT64_MIN" if value == -(2**63) else f"INT64_C({int(value)})"
     else:
         text = number_literals(np.array([value], dtype.numpy))[0]
     return f"({text})" if text.startswith("-") and outer > 12 else text

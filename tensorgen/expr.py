@@ -30,6 +30,7 @@ from typing import Union, assert_never
 import numpy as np
 
 from tensorgen.scalar_ops import SCALAR_OP, ScalarOp
+from tensorgen.sizes import Size
 from tensorgen.types import (
     DType,
     Shape,
@@ -135,7 +136,10 @@ class Const(_Term):
 
     def __post_init__(self) -> None:
         value = self.value
-        bits = struct.pack("<d", value) if isinstance(value, float) else str(int(value)).encode()
+        if isinstance(value, float):
+            bits = struct.pack("<d", value)
+        else:
+            bits = str(value if isinstance(value, Size) else int(value)).encode()
         object.__setattr__(self, "digest", _digest("const", self.dtype.name, bits))
 
 
@@ -288,6 +292,9 @@ def neutral_element(fold: Fold, dtype: DType) -> Const:
 
 def const(value: Scalar, dtype: DType) -> Const:
     """A literal, normalised to the Python type that stands for `dtype`."""
+    if isinstance(value, Size):
+        assert dtype == int64, "a symbolic size is an index"
+        return Const(value, dtype)
     if dtype.is_float:
         return Const(float(value), dtype)
     return Const(bool(value) if dtype == boolean else int(value), dtype)
@@ -295,7 +302,7 @@ def const(value: Scalar, dtype: DType) -> Const:
 
 def lift(value: Operand, dtype: DType) -> Expr:
     """A Python number as a literal of `dtype`; a term as itself."""
-    if isinstance(value, int | float | bool):
+    if isinstance(value, int | float | bool | Size):
         return const(value, dtype)
     return value._expr
 
@@ -365,7 +372,7 @@ def reduce(
     names: Sequence[str] | None = None,
 ) -> Reduce:
     """A reduction over fresh axes of those extents, inside `compute`."""
-    sizes = (extents,) if isinstance(extents, int) else tuple(extents)
+    sizes = (extents,) if isinstance(extents, int | Size) else tuple(extents)
     labels = names if names is not None else _default_names(REDUCTION_NAMES, len(sizes))
     axes = tuple(Axis(next(_fresh), size, label) for size, label in zip(sizes, labels, strict=True))
     return Reduce(fold, axes, body(*axes))

@@ -15,7 +15,17 @@ from numpy.typing import NDArray
 
 from tensorgen.module_spec import ARENA_ALIGN, Module, SelfTest
 from tensorgen.module_text import number_literals, size_literal
-from tensorgen.types import Array, DType, Kind, TensorType, boolean, dtype_of, float64, type_of
+from tensorgen.types import (
+    Array,
+    DType,
+    Kind,
+    TensorType,
+    boolean,
+    dtype_of,
+    float64,
+    integer_range,
+    type_of,
+)
 
 SAMPLES = 64
 """Elements of each output that are compared, if it has more."""
@@ -29,8 +39,7 @@ def choices(dtype: DType, domain: int | None) -> int:
     """The n such that generated integers of an input (`Port.domain`) are 0 … n-1."""
     if dtype.kind is Kind.BOOL or not domain:
         return 2
-    value_bits = dtype.bits - (dtype.kind is Kind.SIGNED)
-    return min(domain, MOST_CHOICES, 1 << value_bits)
+    return min(domain, MOST_CHOICES, integer_range(dtype)[1] + 1)
 
 
 def generated_input(tensor: TensorType, index: int, domain: int | None = None) -> Array:

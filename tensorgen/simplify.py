@@ -28,7 +28,7 @@ from tensorgen.expr import (
     const,
     map_children,
 )
-from tensorgen.types import boolean, int64
+from tensorgen.types import boolean, int64, integer_range
 
 UNBOUNDED = 2**62
 
@@ -155,9 +155,24 @@ def bounds(expr: Expr) -> tuple[int, int]:
         case Select():
             (a, b), (c, d) = bounds(expr.then), bounds(expr.otherwise)
             return min(a, c), max(b, d)
+        case Cast(arg=arg, bits=False) if arg.dtype.bits < 64 and not arg.dtype.is_float:
+            return _narrow_bounds(arg)
         case _:
             pass
     return -UNBOUNDED, UNBOUNDED
+
+
+def _narrow_bounds(term: Expr) -> tuple[int, int]:
+    """Lowest and highest value of an integer or bool term narrower than int64: those of its type,
+    or of a type that it was converted from without loss."""
+    own = (0, 1) if term.dtype == boolean else integer_range(term.dtype)
+    if isinstance(term, Cast) and not term.bits and not term.arg.dtype.is_float:
+        low, high = (
+            _narrow_bounds(term.arg) if term.arg.dtype.bits < 64 else integer_range(term.arg.dtype)
+        )
+        if own[0] <= low and high <= own[1]:
+            return low, high
+    return own
 
 
 # The rules. Each receives the operands, already simple, and gives the simpler term or None.

@@ -110,6 +110,14 @@ def dtype_named(name: str) -> DType:
     return _BY_NAME[name]
 
 
+def integer_range(dtype: DType) -> tuple[int, int]:
+    """The least and the greatest value of an integer type."""
+    if dtype.kind is Kind.UNSIGNED:
+        return 0, (1 << dtype.bits) - 1
+    half = 1 << (dtype.bits - 1)
+    return -half, half - 1
+
+
 def dtype_of(array: Array | np.generic) -> DType:
     """The element type of a numpy array; KeyError if Tasor has none for it."""
     return _BY_NUMPY[array.dtype]

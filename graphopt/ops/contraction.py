@@ -16,6 +16,7 @@ from graphopt.ops.operands import computed, require_numbers
 from graphopt.ops.spec import OpSpec, Sample, sample
 from graphopt.ops.windows import Windows, spatial_names
 from tensorgen.expr import (
+    Axis,
     Expr,
     Tensor,
     TensorExpr,
@@ -48,7 +49,7 @@ def _matmul_compute(x: Tensor, y: Tensor) -> TensorExpr:
     batch_rank = result.rank - 2
     batch_names = ["n"] if batch_rank == 1 else [f"n{axis}" for axis in range(batch_rank)]
 
-    def body(*axes: Expr) -> Expr:
+    def body(*axes: Axis) -> Expr:
         *batch, i, j = axes
 
         def product(k: Expr) -> Expr:
@@ -59,12 +60,14 @@ def _matmul_compute(x: Tensor, y: Tensor) -> TensorExpr:
     return compute(result.shape, body, names=[*batch_names, "i", "j"])
 
 
-def _batched(tensor: Tensor, batch: list[Expr], matrix: tuple[Expr, Expr]) -> Expr:
+def _batched(tensor: Tensor, batch: list[Axis], matrix: tuple[Expr, Expr]) -> Expr:
     """The element of a stack of matrices; batch sizes of one are broadcast, matrix sizes not."""
-    own = tensor.shape[:-2]
-    shift = len(batch) - len(own)
+    sizes = tensor.shape[:-2]
     zero = const(0, int64)
-    leading = (zero if size == 1 else batch[shift + n] for n, size in enumerate(own))
+    leading = (
+        axis if size == axis.extent else zero
+        for size, axis in zip(sizes, batch[len(batch) - len(sizes) :], strict=True)
+    )
     return tensor[(*leading, *matrix)]
 
 
@@ -131,18 +134,13 @@ def _conv_compute(
     inputs_per_group = w.shape[1]
 
     def channel(oc: Expr, ic: Expr) -> Expr:
-        if groups == 1:
-            return ic
-        group = oc if outputs_per_group == 1 else oc // outputs_per_group
-        return (group if inputs_per_group == 1 else group * inputs_per_group) + ic
+        return oc // outputs_per_group * inputs_per_group + ic
 
     def body(n: Expr, oc: Expr, *outputs: Expr) -> Expr:
         def product(ic: Expr, *kernel: Expr) -> Expr:
             positions = windows.positions(outputs, kernel)
-            read: Expr = x[(n, channel(oc, ic), *positions)]
-            conditions = windows.inside(positions)
-            if conditions:
-                read = select(all_of(conditions), read, 0)
+            element = x[(n, channel(oc, ic), *positions)]
+            read = select(all_of(windows.inside(positions)), element, 0)
             return read * w[(oc, ic, *kernel)]
 
         names = ["ic", *spatial_names("k", rank)]
@@ -272,19 +270,19 @@ def _einsum_compute(*tensors: Tensor, equation: str) -> TensorExpr:
     extents = _einsum_extents(inputs, tuple(tensor.shape for tensor in tensors))
     summed = [label for label in sorted(extents) if label not in result]
 
-    def product(axes: dict[str, Expr]) -> Expr:
+    def product(axes: dict[str, Axis]) -> Expr:
         factors = [
             element(tensor, tuple(axes[label] for label in labels))
             for tensor, labels in zip(tensors, inputs, strict=True)
         ]
         return prod(factors[1:], start=factors[0])
 
-    def body(*outputs: Expr) -> Expr:
+    def body(*outputs: Axis) -> Expr:
         kept = dict(zip(result, outputs, strict=True))
         if not summed:
             return product(kept)
 
-        def inner(*axes: Expr) -> Expr:
+        def inner(*axes: Axis) -> Expr:
             return product({**kept, **dict(zip(summed, axes, strict=True))})
 
         return reduce_sum([extents[label] for label in summed], inner, names=summed)

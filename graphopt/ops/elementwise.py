@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from graphopt.ops.spec import OpSpec, Sample, sample
-from tensorgen.expr import Cast, Expr, Tensor, TensorExpr, apply, compute, const, select
+from tensorgen.expr import Axis, Cast, Expr, Tensor, TensorExpr, apply, compute, const, select
 from tensorgen.expr import cast as cast_term
 from tensorgen.scalar_ops import BOOLS, FLOATS, SCALAR_OPS, ScalarOp
 from tensorgen.types import (
@@ -27,21 +27,32 @@ from tensorgen.types import (
 
 def broadcast_shapes(place: str, *shapes: Shape) -> Shape:
     """The numpy broadcast of shapes; ShapeError naming `place` if they do not fit."""
-    try:
-        return tuple(int(size) for size in np.broadcast_shapes(*shapes))
-    except ValueError:
-        text = " and ".join(str(list(shape)) for shape in shapes)
-        raise ShapeError(f"{place}: expected shapes that broadcast, got {text}") from None
+    result: list[int] = []
+    for position in range(-max(map(len, shapes), default=0), 0):
+        present = [shape[position] for shape in shapes if len(shape) >= -position]
+        size = present[0]
+        for own in present[1:]:
+            if own == size:
+                continue
+            if size == 1:
+                size = own
+            elif own != 1:
+                text = " and ".join(str(list(shape)) for shape in shapes)
+                raise ShapeError(f"{place}: expected shapes that broadcast, got {text}")
+        result.append(size)
+    return tuple(result)
 
 
-def element(tensor: Tensor, axes: tuple[Expr, ...]) -> Expr:
-    """The element of a broadcast operand at output axes: sizes of one are read at 0."""
-    shift = len(axes) - len(tensor.shape)
+def element(tensor: Tensor, axes: Sequence[Axis]) -> Expr:
+    """The element of a broadcast operand at output axes: sizes that differ are one, read at 0."""
+    own = axes[len(axes) - len(tensor.shape) :]
     zero = const(0, int64)
-    indices = tuple(
-        zero if size == 1 else axes[shift + position] for position, size in enumerate(tensor.shape)
-    )
-    return tensor[indices]
+    return tensor[
+        tuple(
+            axis if size == axis.extent else zero
+            for size, axis in zip(tensor.shape, own, strict=True)
+        )
+    ]
 
 
 def _elementwise_type(op: ScalarOp) -> Callable[..., TensorType]:
@@ -146,8 +157,15 @@ where = OpSpec(
 )
 
 
+def _target_type(op: str, to: str) -> DType:
+    try:
+        return dtype_named(to)
+    except KeyError:
+        raise ShapeError(f"{op}: expected the name of an element type, got {to!r}") from None
+
+
 def _cast_type(x: TensorType, *, to: str) -> TensorType:
-    return TensorType(dtype_named(to), x.shape)
+    return TensorType(_target_type("cast", to), x.shape)
 
 
 def _cast_compute(x: Tensor, *, to: str) -> TensorExpr:
@@ -182,7 +200,7 @@ cast = OpSpec(
 
 
 def _bitcast_type(x: TensorType, *, to: str) -> TensorType:
-    dtype = dtype_named(to)
+    dtype = _target_type("bitcast", to)
     if dtype.bits != x.dtype.bits:
         raise ShapeError(f"bitcast: expected a type of {x.dtype.bits} bits, got {dtype.name}")
     return TensorType(dtype, x.shape)

@@ -64,10 +64,8 @@ def _fold(
     def element(*kernel: Expr) -> Expr:
         positions = windows.positions(outputs, kernel)
         value = contribution((n, c, *positions))
-        conditions = windows.inside(positions)
-        if not conditions:
-            return value
-        return select(all_of(conditions), value, neutral_element(fold, value.dtype))
+        inside = all_of(windows.inside(positions))
+        return select(inside, value, neutral_element(fold, value.dtype))
 
     return reduce(fold, windows.kernel, element, spatial_names(prefix, len(windows.kernel)))
 

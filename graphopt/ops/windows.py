@@ -86,24 +86,18 @@ class Windows:
 
     def positions(self, outputs: Sequence[Expr], kernel: Sequence[Expr]) -> tuple[Expr, ...]:
         """Where in the unpadded input element `kernel` of window `outputs` lies."""
-        result = []
-        for axis, (output, element) in enumerate(zip(outputs, kernel, strict=True)):
-            stride, dilation = self.strides[axis], self.dilations[axis]
-            start = output if stride == 1 else output * stride
-            position = start + (element if dilation == 1 else element * dilation)
-            result.append(position - self.before[axis] if self.before[axis] else position)
-        return tuple(result)
+        places = zip(outputs, self.strides, kernel, self.dilations, self.before, strict=True)
+        return tuple(
+            output * stride + element * dilation - before
+            for output, stride, element, dilation, before in places
+        )
 
     def inside(self, positions: Sequence[Expr]) -> tuple[Expr, ...]:
-        """The conditions under which a position is no padding: none if padding is never read."""
-        conditions: list[Expr] = []
-        for axis, position in enumerate(positions):
-            if self.before[axis]:
-                conditions.append(position >= 0)
-            last = (self.outputs[axis] - 1) * self.strides[axis] + self.spans[axis] - 1
-            if last - self.before[axis] >= self.sizes[axis]:
-                conditions.append(position < self.sizes[axis])
-        return tuple(conditions)
+        """The conditions under which a position is no padding."""
+        pairs = zip(positions, self.sizes, strict=True)
+        return tuple(
+            condition for position, size in pairs for condition in (position >= 0, position < size)
+        )
 
     def view(self, array: Array, fill: Any) -> Any:
         """The windows of a numpy array with these trailing axes: (…, outputs…, kernel…)."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import subprocess
 import time
 from collections import Counter
 from dataclasses import replace
@@ -27,9 +29,14 @@ from benchmarks.conformance.outcome import (
     one_line,
 )
 from benchmarks.conformance.sweep import sweep
+from tensorgen.build import find_compiler
+from tensorgen.target import Target
 
 LEAST_NODE_CASES = 1825
 """Of 1,884 in onnx 1.23; the others use text, images or random numbers."""
+
+STRICT = "-Wall -Wextra -pedantic -Wconversion -Wshadow -Wmissing-prototypes -Werror"
+SANITIZE = "-g -fsanitize=address,undefined -fno-sanitize-recover=all"
 
 LEAST_MODELS = 130
 """Of the 140 simple and converted models."""
@@ -178,7 +185,10 @@ def test_a_crash_and_an_endless_case_cost_only_themselves() -> None:
     assert first == second == Passed()
 
 
-def test_about_every_twelfth_node_case_passes() -> None:
+def test_about_every_twelfth_node_case_passes_under_strict_flags(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("CC", f"{find_compiler(Target.named('host')).command[0]} {STRICT}")
     cases = cases_of("node")[::SAMPLE_STRIDE]
     outcomes = [check(case, "c99") for case in cases]
     assert [outcome for outcome in outcomes if isinstance(outcome, Failed)] == []
@@ -187,7 +197,19 @@ def test_about_every_twelfth_node_case_passes() -> None:
 
 
 @pytest.mark.slow
-def test_nearly_every_case_passes() -> None:
+@pytest.mark.parametrize("compiler", ["gcc", "clang", "gcc with sanitizers"])
+def test_nearly_every_case_passes(
+    compiler: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Python does not know of the sanitizers: their runtime is loaded before it, and it leaks."""
+    command, _, sanitized = compiler.partition(" ")
+    if shutil.which(command) is None:
+        pytest.skip(f"needs {command}")
+    monkeypatch.setenv("TASOR_CACHE", str(tmp_path))
+    monkeypatch.setenv("CC", f"{command} {SANITIZE if sanitized else STRICT}")
+    if sanitized:
+        monkeypatch.setenv("ASAN_OPTIONS", "detect_leaks=0")
+        monkeypatch.setenv("LD_PRELOAD", ":".join(map(runtime_of_gcc, ("libasan", "libubsan"))))
     records = sweep(all_cases(), "host")
     passed = Counter(record.group for record in records if record.passed)
     assert passed["node"] >= LEAST_NODE_CASES
@@ -196,6 +218,11 @@ def test_nearly_every_case_passes() -> None:
     )
     assert passed["light"] == 9
     assert [record.name for record in records if isinstance(record.outcome, Failed)] == []
+
+
+def runtime_of_gcc(library: str) -> str:
+    command = ["gcc", f"-print-file-name={library}.so"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
 # The document

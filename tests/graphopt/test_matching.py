@@ -240,6 +240,12 @@ def test_functions_without_a_value(name: str, arguments: tuple[object, ...]) -> 
         ("lossless", (Input(0, TensorType(bfloat16, ())), "float16"), False),
         ("lossless", (Input(0, TensorType(boolean, ())), "int8"), True),
         ("lossless", (X, "text"), False),
+        # int8 -1: as a float it saturates to 0, as an integer it wraps to 255.
+        ("converts_alike", (Input(0, TensorType(int8, ())), "float32", "uint8"), False),
+        ("converts_alike", (Input(0, TensorType(int8, ())), "float32", "int16"), True),
+        ("converts_alike", (Input(0, TensorType(int8, ())), "int32", "uint8"), True),
+        ("converts_alike", (X, "float64", "uint8"), True),
+        ("converts_alike", (X, "text", "uint8"), False),
         ("nested", (constant([1, 2, 3]), X), True),
         ("nested", (constant(np.ones((2, 1))), constant([1, 2, 3])), False),
         ("nested", (constant([1, 2]), X), False),

@@ -16,9 +16,11 @@ from tensorgen.expr import (
     Cast,
     Const,
     Expr,
+    Load,
     Select,
     Tensor,
     apply,
+    cast,
     compute,
     const,
     expression_text,
@@ -33,7 +35,7 @@ from tensorgen.simplify import (
     simplify_index,
     simplify_tensor,
 )
-from tensorgen.types import TensorType, boolean, float32, int64
+from tensorgen.types import TensorType, boolean, float32, int8, int32, int64, uint8, uint64
 
 
 def value_at(term: Expr, point: Mapping[Axis, int]) -> int:
@@ -226,3 +228,12 @@ def test_deep_sums_are_simplified() -> None:
     for term in terms[1:]:
         total = total + term
     assert expression_text(simplify(total)) == f"i * 60 + {sum(range(60))}"
+
+
+def test_converted_integers_have_the_range_of_their_type() -> None:
+    narrow = Load(0, TensorType(uint8, (5,)), (const(0, int64),))
+    assert bounds(cast(cast(narrow, int32), int64)) == (0, 255)
+    assert simplify(cast(cast(narrow, int32), int64) < 0) == const(False, boolean)
+    # The conversion to int8 wraps: only the range of int8 is known.
+    assert bounds(cast(cast(narrow, int8), int64)) == (-128, 127)
+    assert bounds(cast(Load(0, TensorType(uint64, (5,)), (const(0, int64),)), int64))[0] < 0

@@ -1,0 +1,33 @@
+"""Cost-based search over graph rewrites: which rules to apply where, and which not to.
+
+`search` is the way in. What it does not: prove rules, run whole models, or know ONNX.
+"""
+
+from graphopt.search.backtracking import StopReason
+from graphopt.search.cost import AnalyticCost, CostModel, KernelCost, Machine
+from graphopt.search.measure import Measured, measure
+from graphopt.search.measured_search import MeasuredSearch, measured_search
+from graphopt.search.records import KernelRecords, RecordedCost, RecordsError
+from graphopt.search.search import AppliedAt, SearchResult, SearchSettings, search
+from graphopt.search.spot_check import Checked, spot_check
+
+__all__ = [
+    "AnalyticCost",
+    "AppliedAt",
+    "Checked",
+    "CostModel",
+    "KernelCost",
+    "KernelRecords",
+    "Machine",
+    "Measured",
+    "MeasuredSearch",
+    "RecordedCost",
+    "RecordsError",
+    "SearchResult",
+    "SearchSettings",
+    "StopReason",
+    "measure",
+    "measured_search",
+    "search",
+    "spot_check",
+]

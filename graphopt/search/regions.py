@@ -1,0 +1,201 @@
+"""Regions: a large graph cut into parts that are searched one by one, equal parts once.
+
+What it does: cuts the graph's nodes, in their order, where few values cross: at best a single one
+(an articulation value), and only where every crossing value is stored anyway, so that no kernel
+would reach over the border. Values that cross are outputs of the region before and inputs of the
+one behind: rewriting a region leaves them as they are. A region is given as a graph of its own in
+which inputs and weights are numbered: regions that are equal up to these are equal graphs, and the
+result of one can be put in place of each.
+
+Source: the partition of MetaFlow (Jia et al., SysML 2019, section 4.3), with the border costs of
+kernels in place of its node weights.
+
+What it does not: search, or weigh a region's result against its neighbours (`search`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from graphopt.graph import Constant, Graph, Input, Node, Value, topological_order
+from graphopt.search.promised import Promise, WeightOnly, is_promisable
+
+SMALL_REGION = 6
+"""A region of fewer nodes is joined with the one behind it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A part of a graph.
+
+    `graph` is the part with numbered inputs and promised weights; `outputs` are the values of the
+    whole graph that its outputs stand for; `leaves` gives, for each input and promise of `graph`,
+    the value of the whole graph.
+    """
+
+    graph: Graph
+    outputs: tuple[Value, ...]
+    leaves: Mapping[Value, Value] = field(repr=False)
+
+    def transplanted(self, result: Graph, current: Mapping[Value, Value]) -> dict[Value, Value]:
+        """For each of `outputs` what it becomes if `result` takes the place of `graph`.
+
+        `current` says what values of the whole graph, outputs of earlier regions, became.
+        """
+        made: dict[Value, Value] = {}
+        for value in topological_order(result.outputs):
+            if isinstance(value, Node):
+                operands = tuple(made[operand] for operand in value.inputs)
+                made[value] = value.op(*operands, **value.keywords)
+            else:
+                leaf = self.leaves.get(value, value)
+                made[value] = current.get(leaf, leaf)
+        return {old: made[new] for old, new in zip(self.outputs, result.outputs, strict=True)}
+
+
+def regions(
+    graph: Graph,
+    stored: Callable[[Value], bool],
+    most_nodes: int = 256,
+    is_weight: WeightOnly | None = None,
+) -> tuple[Region, ...]:
+    """The regions of a graph, producers first, of at most `most_nodes` nodes where cuts allow it.
+
+    `stored` tells whether a value is kept in memory by the kernels of the graph.
+    """
+    weight = WeightOnly() if is_weight is None else is_weight
+    nodes = [node for node in graph.nodes if not weight(node)]
+    if not nodes:
+        return ()
+    crossing = _crossings(graph, nodes, stored)
+    cuts = _cuts(crossing, most_nodes)
+    bounds = [0, *cuts, len(nodes)]
+    needed = {output.digest for output in graph.outputs}
+    result: list[Region] = []
+    for low, high in reversed(list(pairwise(bounds))):
+        part = nodes[low:high]
+        inside = {node.digest for node in part}
+        outputs = tuple(node for node in part if node.digest in needed)
+        result.append(_region(outputs, inside, weight))
+        needed.update(
+            operand.digest
+            for node in part
+            for operand in node.inputs
+            if operand.digest not in inside
+        )
+    return tuple(reversed(result))
+
+
+def _crossings(
+    graph: Graph, nodes: Sequence[Node], stored: Callable[[Value], bool]
+) -> list[int | None]:
+    """For each cut before node n, how many values cross it; None if one of them is not stored."""
+    last: dict[bytes, int] = {}
+    for position, node in enumerate(nodes):
+        for operand in node.inputs:
+            last[operand.digest] = position
+    for output in graph.outputs:
+        last[output.digest] = len(nodes)
+    result: list[int | None] = [0]
+    alive: dict[bytes, bool] = {}
+    ends: dict[int, list[bytes]] = {}
+    for position, node in enumerate(nodes):
+        for digest in ends.pop(position, ()):
+            alive.pop(digest, None)
+        end = last.get(node.digest, position)
+        if end > position:
+            alive[node.digest] = stored(node)
+            ends.setdefault(end, []).append(node.digest)
+        still = {digest: kept for digest, kept in alive.items() if last[digest] > position}
+        result.append(len(still) if all(still.values()) else None)
+    return result[: len(nodes)]
+
+
+def _cuts(crossing: Sequence[int | None], most_nodes: int) -> list[int]:
+    """Where to cut: at articulation values; in what is still too large, where the fewest cross."""
+    articulations = [
+        n for n, count in enumerate(crossing) if n and count is not None and count <= 1
+    ]
+    bounds = [0]
+    for cut in [*articulations, len(crossing)]:
+        if cut - bounds[-1] >= SMALL_REGION or cut == len(crossing):
+            bounds.append(cut)
+    result: list[int] = []
+    for low, high in pairwise(bounds):
+        result += [*_divided(crossing, low, high, most_nodes), high]
+    return result[:-1]
+
+
+def _divided(crossing: Sequence[int | None], low: int, high: int, most_nodes: int) -> list[int]:
+    """Cuts that divide nodes low … high into parts of at most `most_nodes`, where possible."""
+    if high - low <= most_nodes:
+        return []
+    middle = (low + high) / 2
+    margin = min(SMALL_REGION, (high - low) // 4)
+    allowed = [
+        (count, abs(position - middle), position)
+        for position, count in enumerate(crossing)
+        if low + margin <= position <= high - margin and count is not None
+    ]
+    if not allowed:
+        return []
+    cut = min(allowed)[2]
+    return [
+        *_divided(crossing, low, cut, most_nodes), cut, *_divided(crossing, cut, high, most_nodes)
+    ]  # fmt: skip
+
+
+def _region(outputs: tuple[Node, ...], inside: set[bytes], weight: WeightOnly) -> Region:
+    """The graph of some outputs, with leaves numbered in the order in which they are met."""
+    made: dict[Value, Value] = {}
+    leaves: dict[Value, Value] = {}
+    inputs: list[Input] = []
+    for value in _order(outputs, inside):
+        if value.digest in inside:
+            assert isinstance(value, Node)
+            operands = tuple(made[operand] for operand in value.inputs)
+            made[value] = value.op(*operands, **value.keywords)
+            continue
+        leaf = _leaf(value, len(leaves), len(inputs), weight)
+        made[value] = leaf
+        if isinstance(leaf, Input):
+            inputs.append(leaf)
+        leaves[leaf] = value
+    graph = Graph(
+        tuple(inputs),
+        tuple(made[output] for output in outputs),
+        tuple(f"x{n}" for n in range(len(inputs))),
+        tuple(f"y{n}" for n in range(len(outputs))),
+    )
+    return Region(graph, outputs, leaves)
+
+
+def _leaf(value: Value, number: int, position: int, weight: WeightOnly) -> Value:
+    if not weight(value):
+        return Input(position, value.type)
+    if isinstance(value, Constant) and not is_promisable(value):
+        return value
+    if not isinstance(value, Constant) and value.type.size < 2:
+        return value
+    digest = hashlib.blake2b(f"weight {number} {value.type}".encode(), digest_size=16).digest()
+    return Promise(value.type, digest)
+
+
+def _order(outputs: Sequence[Node], inside: set[bytes]) -> list[Value]:
+    """The values of a region and its leaves, operands first, left to right."""
+    done: dict[bytes, Value] = {}
+    stack: list[tuple[Value, bool]] = [(value, False) for value in reversed(outputs)]
+    while stack:
+        value, expanded = stack.pop()
+        if value.digest in done:
+            continue
+        if expanded or value.digest not in inside:
+            done[value.digest] = value
+        else:
+            assert isinstance(value, Node)
+            stack.append((value, True))
+            stack.extend((operand, False) for operand in reversed(value.inputs))
+    return list(done.values())

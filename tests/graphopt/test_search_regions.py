@@ -1,0 +1,150 @@
+"""Cutting graphs into regions and putting results in their place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from graphopt.graph import Constant, Graph, Value
+from graphopt.ops import OP
+from graphopt.search.kernels import Kernels
+from graphopt.search.promised import Promise
+from graphopt.search.regions import Region, regions
+from tests.graphs_for_search import (
+    add,
+    assert_same_values,
+    attention_inputs,
+    conv,
+    graph_of,
+    matmul,
+    random_products,
+    relu,
+    residual_blocks,
+    tensor,
+    weight,
+)
+from tests.random_graphs import random_graph
+
+KERNELS = Kernels()
+
+
+def cut(graph: Graph, most_nodes: int = 256) -> tuple[Region, ...]:
+    return regions(graph, KERNELS.stored(graph), most_nodes)
+
+
+def reassembled(graph: Graph, parts: Sequence[Region]) -> Graph:
+    """The graph with each region's own graph put in its place."""
+    current: dict[Value, Value] = {}
+    for part in parts:
+        current.update(part.transplanted(part.graph, current))
+    return graph.with_outputs(current.get(output, output) for output in graph.outputs)
+
+
+@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("most_nodes", [6, 256])
+def test_regions_put_together_are_the_graph(seed: int, most_nodes: int) -> None:
+    graph = random_graph(seed, 14)
+    parts = cut(graph, most_nodes)
+    assert reassembled(graph, parts).digest == graph.digest
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_every_node_is_in_one_region(seed: int) -> None:
+    graph = random_products(seed, 12)
+    parts = cut(graph, 5)
+    assert sum(len(part.graph.nodes) for part in parts) == len(graph.nodes)
+    stored = KERNELS.stored(graph)
+    for part in parts:
+        assert all(stored(output) for output in part.outputs)
+
+
+def test_equal_blocks_are_equal_regions() -> None:
+    parts = cut(residual_blocks(7))
+    digests = [part.graph.digest for part in parts]
+    assert len(parts) >= 7
+    assert len(set(digests)) <= 3
+    assert max(map(digests.count, digests)) >= 5
+
+
+def test_blocks_of_other_sizes_are_other_regions() -> None:
+    first, second = cut(residual_blocks(1)), cut(residual_blocks(1, channels=6))
+    assert first[0].graph.digest != second[0].graph.digest
+
+
+def test_literals_are_part_of_the_structure() -> None:
+    """max(x, 0) and max(x, 1) are not alike; two weights of one type are."""
+    x = tensor(0, 4, 8)
+
+    def parts(bound: float, seed: int) -> str:
+        clipped = OP["max"](matmul(x, weight(seed, 8, 8)), Constant(weight(0, 1).array * 0 + bound))
+        [part] = cut(graph_of(clipped))
+        return part.graph.digest
+
+    assert parts(0, 1) == parts(0, 2)
+    assert parts(0, 1) != parts(1, 1)
+
+
+def test_equal_weights_stay_equal_and_different_ones_different() -> None:
+    x, w = tensor(0, 4, 4), weight(1, 4, 4)
+    [shared] = cut(graph_of(matmul(matmul(x, w), w)))
+    [apart] = cut(graph_of(matmul(matmul(x, w), weight(2, 4, 4))))
+    assert shared.graph.digest != apart.graph.digest
+    assert sum(isinstance(leaf, Promise) for leaf in shared.leaves) == 1
+    assert sum(isinstance(leaf, Promise) for leaf in apart.leaves) == 2
+
+
+def test_a_result_is_transplanted_onto_other_weights() -> None:
+    """A region rewritten once, put in place of an equal one with other weights and inputs."""
+    graph = residual_blocks(4)
+    parts = cut(graph)
+    digests = [part.graph.digest for part in parts]
+    twice = next(n for n, digest in enumerate(digests) if digest in digests[:n])
+    first = parts[digests.index(digests[twice])]
+    doubled = [add(output, output) for output in first.graph.outputs]
+    halved = first.graph.with_outputs(
+        OP["mul"](value, Constant(weight(0, 1).array[:1].reshape(()) * 0 + 0.5))
+        for value in doubled
+    )
+    current: dict[Value, Value] = {}
+    for number, part in enumerate(parts):
+        current.update(part.transplanted(halved if number == twice else part.graph, current))
+    changed = graph.with_outputs(current[output] for output in graph.outputs)
+    assert changed.digest != graph.digest
+    assert_same_values(graph, changed)
+
+
+def test_no_cut_inside_a_kernel() -> None:
+    """Sums and functions that belong to a convolution stay with it."""
+    value: Value = tensor(0, 1, 4, 8, 8)
+    for number in range(8):
+        shifted = add(conv(value, weight(number, 4, 4, 3, 3), 1), weight(50 + number, 4, 1, 1))
+        value = relu(shifted)
+    for part in cut(graph_of(value)):
+        assert part.graph.outputs[0].op.name == "max"  # type: ignore[union-attr]
+
+
+def test_large_regions_are_divided_where_few_values_cross() -> None:
+    x, y = tensor(0, 4, 8), tensor(1, 4, 8)
+    a: Value = x
+    b: Value = y
+    for number in range(12):
+        a, b = matmul(a, weight(number, 8, 8)), matmul(b, weight(30 + number, 8, 8))
+        a, b = add(a, b), relu(b)
+    graph = graph_of(add(a, b))
+    whole, divided = cut(graph), cut(graph, 12)
+    assert len(divided) > len(whole)
+    assert max(len(part.graph.nodes) for part in divided) <= 24
+    assert reassembled(graph, divided).digest == graph.digest
+
+
+def test_a_graph_without_operators_has_no_regions() -> None:
+    x = tensor(0, 3)
+    assert cut(graph_of(x)) == ()
+    assert cut(graph_of(add(weight(1, 3), weight(2, 3)))) == ()
+
+
+def test_regions_do_not_depend_on_names() -> None:
+    graph = attention_inputs()
+    renamed = Graph(graph.inputs, graph.outputs, ("other",), ("names",))
+    assert [p.graph.digest for p in cut(graph)] == [p.graph.digest for p in cut(renamed)]
