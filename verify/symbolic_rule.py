@@ -1,0 +1,311 @@
+"""Both sides of a rule on symbolic operands: every rank, order of axes and split that it allows.
+
+What it does: gives each name of a rule's source a value whose sizes are unknown, builds the source
+and the target with the operators' own type rules, and so finds by exploration under which
+conditions on sizes both sides are defined and of one type. What it does not: compare the sides (see
+`prover`).
+
+Ranks are bounded by `Ranks`: operators treat leading and pointwise axes alike and one by one, so
+that a rule which holds with two axes of a kind holds with more (the argument of TensorRight,
+POPL 2025, section 5, for aggregated axes). Windows have one spatial axis for the same reason, or
+as many as `Ranks` says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations, permutations
+
+from graphopt.graph import Input, Param, Params, Value
+from graphopt.matching import NO_BINDINGS, Bindings, build, make_node
+from graphopt.ops.spec import OpSpec
+from graphopt.pattern import (
+    Application,
+    Expression,
+    FunctionCall,
+    Literal,
+    Name,
+    Pattern,
+    Term,
+    Variable,
+    applications,
+)
+from graphopt.pattern import Sequence as Operands
+from graphopt.rule import Rule, holds
+from graphopt.rule_functions import UNDEFINED, Undefined
+from tensorgen.sizes import Size, sizes
+from tensorgen.types import DType, TensorType, boolean, float32
+from verify.exploration import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Ranks:
+    """The ranks that operands may have, and the number of spatial axes of windows."""
+
+    plain: tuple[int, ...] = (1, 2, 3)
+    spatial: tuple[int, ...] = (1,)
+    longest_sequence: int = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """One way to apply a rule: the values of both sides, of one type each."""
+
+    bindings: Bindings
+    source: tuple[Value, ...]
+    target: tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NoTarget:
+    """The source is defined and the target is not, or has other types: nothing is claimed."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoSource:
+    """The source is not defined, or a condition of the rule does not hold."""
+
+
+Instance = Sides | NoTarget | NoSource
+
+
+class Inexpressible(Exception):
+    """A rule has a part that this prover gives no symbolic value. The message says which."""
+
+
+_CONDITIONS = frozenset({"and", "or", "not"})
+_WINDOWS = frozenset({"conv", "sum_pool", "max_pool", "max_pool_index"})
+
+
+def instance(rule: Rule, path: Path, ranks: Ranks) -> Instance:
+    """One instance of a rule; other paths give the others. Raises Inexpressible."""
+    builder = _Builder(path, ranks, rule)
+    try:
+        values = tuple(builder.built(term) for term in rule.source.terms)
+        bindings = builder.bindings
+        builder.check_conditions()
+        assert not builder.conditions, "a condition names what the source does not"
+    except (*UNDEFINED, ZeroDivisionError):
+        return NoSource()
+    try:
+        target = build(rule.target, bindings, make_node)
+    except (*UNDEFINED, ZeroDivisionError):
+        return NoTarget()
+    if any(old.type != new.type for old, new in zip(values, target, strict=True)):
+        return NoTarget()
+    return Sides(bindings, values, target)
+
+
+def _names(expression: Expression) -> set[str]:
+    match expression:
+        case Name(name=name):
+            return {name}
+        case Literal():
+            return set()
+        case FunctionCall(args=args):
+            return {name for arg in args for name in _names(arg)}
+
+
+def _kinds(pattern: Pattern) -> Mapping[str, DType]:
+    """The element type of each variable: floats, which stand for the reals, or conditions."""
+    kinds: dict[str, DType] = {}
+    for application in applications(pattern):
+        for position, arg in enumerate(application.args):
+            if isinstance(arg, Variable) and (
+                application.op.name in _CONDITIONS
+                or (application.op.name == "where" and position == 0)
+            ):
+                kinds[arg.name] = boolean
+    return kinds
+
+
+def _has_windows(pattern: Pattern) -> bool:
+    return any(application.op.name in _WINDOWS for application in applications(pattern))
+
+
+class _Builder:
+    """Builds a source, giving its names values as it meets them."""
+
+    def __init__(self, path: Path, ranks: Ranks, rule: Rule) -> None:
+        self.path = path
+        self.ranks = ranks
+        self.kinds = _kinds(rule.source)
+        self.conditions = list(rule.where)
+        self.bindings = NO_BINDINGS
+        self.inputs = 0
+
+    def check_conditions(self) -> None:
+        """Undefined if a condition does not hold whose names all have values by now."""
+        bound = self.bindings
+        known = {*bound.tensors, *bound.sequences, *bound.params, *bound.captured}
+        for condition in list(self.conditions):
+            if _names(condition) <= known:
+                self.conditions.remove(condition)
+                if not holds(condition, bound, None):
+                    raise Undefined(str(condition))
+
+    def built(self, term: Term, ranks: Sequence[int] | None = None) -> Value:
+        """The value of a term; a variable met for the first time has one of the given ranks."""
+        match term:
+            case Variable(name=name):
+                if name not in self.bindings.tensors:
+                    value = self._input(name, self.ranks.plain if ranks is None else ranks)
+                    self.bindings = self.bindings.with_tensor(name, value)
+                    self.check_conditions()
+                return self.bindings.tensors[name]
+            case Application():
+                return self._applied(term)
+            case Literal() | Operands():
+                raise Inexpressible("a literal or a sequence that is a whole side")
+
+    def _input(self, name: str, ranks: Sequence[int]) -> Input:
+        rank = self.path.choose(tuple(ranks))
+        shape = sizes(self.path.fresh("n") for _ in range(rank))
+        self.inputs += 1
+        return Input(self.inputs - 1, TensorType(self.kinds.get(name, float32), shape))
+
+    def _applied(self, term: Application) -> Value:
+        ranks = self._operand_ranks(term)
+        # Literals take the type of what stands beside them, so the others are built first.
+        for arg, wanted in zip(term.args, ranks, strict=True):
+            match arg:
+                case Literal():
+                    pass
+                case Operands(name=name):
+                    self._sequence(name)
+                case _:
+                    self.built(arg, wanted)
+        params = self._params(term)
+        named = tuple((name, Literal(value)) for name, value in sorted(params.items()))
+        bare = Application(term.op, term.args, named)
+        (value,) = build(Pattern((bare,)), self.bindings, make_node)
+        if term.label is not None:
+            self.bindings = self.bindings.with_tensor(term.label, value)
+        return value
+
+    def _operand_ranks(self, term: Application) -> list[Sequence[int] | None]:
+        windows = tuple(2 + spatial for spatial in self.ranks.spatial)
+        match term.op.name:
+            case "conv" | "sum_pool" | "max_pool":
+                return [windows] * len(term.args)
+            case "pad":
+                return [None, (0,)]
+            case _:
+                return [None] * len(term.args)
+
+    def _sequence(self, name: str) -> None:
+        if name in self.bindings.sequences:
+            return
+        length = self.path.choose(range(self.ranks.longest_sequence + 1))
+        values = tuple(self._input(name, self.ranks.plain) for _ in range(length))
+        self.bindings = self.bindings.with_sequence(name, values)
+
+    # Parameters
+
+    def _params(self, term: Application) -> dict[str, Param]:
+        operands = [self._operand(arg) for arg in term.args]
+        first = next(value for value in operands if value is not None)
+        params: dict[str, Param] = {}
+        for name, expression in term.params:
+            match expression:
+                case Literal(value=value):
+                    params[name] = value
+                case Name(name=variable):
+                    if variable not in self.bindings.params:
+                        proposed = self._proposed(term.op, name, first, params)
+                        self.bindings = self.bindings.with_param(variable, proposed)
+                    params[name] = self.bindings.params[variable]
+                case FunctionCall():
+                    raise AssertionError("a source computes no parameters")
+        if term.rest is not None:
+            params.update(self._captured(term, first, params))
+        return params
+
+    def _captured(self, term: Application, first: Value, params: Mapping[str, Param]) -> Params:
+        assert term.rest is not None
+        if term.rest not in self.bindings.captured:
+            found = tuple(
+                (name, self._proposed(term.op, name, first, params))
+                for name in sorted(term.captured)
+            )
+            self.bindings = self.bindings.with_captured(term.rest, found)
+        return self.bindings.captured[term.rest]
+
+    def _operand(self, arg: Term) -> Value | None:
+        match arg:
+            case Literal():
+                return None
+            case Operands(name=name):
+                values = self.bindings.sequences[name]
+                return values[0] if values else None
+            case Variable(name=name):
+                return self.bindings.tensors[name]
+            case Application(label=str(label)):
+                return self.bindings.tensors[label]
+            case Application():
+                # Built before; values are immutable, so building it again gives the same.
+                return self.built(arg)
+
+    def _proposed(self, op: OpSpec, name: str, first: Value, params: Mapping[str, Param]) -> Param:
+        """A symbolic value for a parameter, or one of all that there are."""
+        rank = first.type.rank
+        path = self.path
+
+        def fresh(prefix: str, length: int, least: int = 0) -> Param:
+            return sizes(path.fresh(prefix, least) for _ in range(length))
+
+        match op.name, name:
+            case "transpose", "perm":
+                return path.choose(tuple(permutations(range(rank))))
+            case (("concat" | "insert_axis" | "gather" | "argmax" | "argmin"), "axis"):
+                return path.choose(tuple(range(rank + (op.name == "insert_axis"))))
+            case _, "axes":
+                return path.choose(tuple(_subsets(range(rank))))
+            case _, "keepdims":
+                return path.choose((True, False))
+            case (("conv" | "sum_pool" | "max_pool"), ("strides" | "dilations" | "kernel")):
+                return fresh(name[0], rank - 2, 1)
+            case (("conv" | "sum_pool" | "max_pool"), "pads"):
+                return fresh("p", 2 * (rank - 2))
+            case "conv", "groups":
+                (groups,) = sizes([path.fresh("g", 1)])
+                return groups
+            case "pad", ("before" | "after"):
+                return fresh(name[0], rank)
+            case "pad", "mode":
+                return "constant"
+            case "slice", ("starts" | "sizes"):
+                return fresh(name[:2], rank)
+            case "slice", "steps":
+                return fresh("st", rank, 1)
+            case (("reshape" | "broadcast_to"), "shape"):
+                return fresh("m", path.choose(tuple(range(1, max(self.ranks.plain) + 1))))
+            case "cast", "to":
+                return path.choose(("float64", "float32"))
+            case _:
+                raise Inexpressible(f"the parameter {name} of {op.name}")
+
+
+def _subsets(axes: Iterable[int]) -> Iterable[tuple[int, ...]]:
+    items = tuple(axes)
+    for length in range(1, len(items) + 1):
+        yield from combinations(items, length)
+
+
+def ranks_for(rule: Rule, ranks: Ranks) -> Ranks:
+    """The ranks that matter to a rule, of those that are wanted."""
+    operators = [*applications(rule.source), *applications(rule.target)]
+    if all(application.op.family == "elementwise" for application in operators):
+        # Broadcasting goes axis by axis: scalars and one axis are all there is to tell apart.
+        return Ranks((0, 1), ranks.spatial, ranks.longest_sequence)
+    if not _has_windows(rule.source):
+        return ranks
+    highest = 2 + max(ranks.spatial)
+    return Ranks(tuple(sorted({*ranks.plain, highest})), ranks.spatial, ranks.longest_sequence)
+
+
+__all__ = [
+    "Inexpressible", "Instance", "NoSource", "NoTarget", "Ranks", "Sides", "Size", "instance",
+    "ranks_for",
+]  # fmt: skip
