@@ -253,14 +253,14 @@ def build_term(term: Term, bindings: Bindings, make: Make = make_node) -> Value:
             params = {name: evaluate(value, bindings) for name, value in term.params}
             if term.rest is not None:
                 params.update(bindings.captured[term.rest])
-            return make(term.op, _typed(operands), params)
+            return make(term.op, typed(operands), params)
         case Literal() | Sequence():
             raise AssertionError("literals and sequences stand only among operands")
         case _:
             assert_never(term)
 
 
-def _typed(operands: list[Value | Literal]) -> tuple[Value, ...]:
+def typed(operands: list[Value | Literal]) -> tuple[Value, ...]:
     """The operands with literals as constants of the type of those beside them."""
     if not operands:
         raise Undefined("an operator without operands")

@@ -19,6 +19,7 @@ from typing import assert_never
 from tensorgen.sizes import Size
 from verify.assumptions import Assumptions, has_no_minus
 from verify.normal_form import (
+    NUMBER,
     Atom,
     Call,
     Element,
@@ -31,14 +32,13 @@ from verify.normal_form import (
     Sum,
     member_text,
     moved_member,
+    powers,
     product_text,
     renamed,
 )
 
 MOST_ORDERS = 720
 """Orders of bound variables that are tried where nothing tells them apart."""
-
-NUMBER = -1
 
 
 def canonical(value: Sum, assumptions: Assumptions, depth: int = 0) -> Sum:
@@ -333,36 +333,18 @@ def _counted(
 def _merged(
     factors: Iterable[tuple[Atom, int]],
 ) -> tuple[Fraction, tuple[tuple[Atom, int], ...]]:
-    """Equal atoms as powers, and numbers multiplied."""
-    exponents: dict[str, tuple[Atom, int]] = {}
+    """Numbers multiplied into one, or into the coefficient, and equal atoms as powers."""
     whole = Size.of(1)
+    others: list[tuple[Atom, int]] = []
     for value, exponent in factors:
         if isinstance(value, Element) and value.operand == NUMBER and exponent > 0:
             for _ in range(exponent):
                 whole = whole * value.indices[0]
-            continue
-        known = exponents.get(value.text)
-        exponents[value.text] = (value, exponent + (known[1] if known is not None else 0))
-    coefficient = Fraction(1)
-    constant = whole.constant
-    if constant is not None:
-        coefficient *= constant
-    else:
-        counted = Element(NUMBER, (whole,))
-        exponents[counted.text] = (
-            counted,
-            1 + (exponents[counted.text][1] if counted.text in exponents else 0),
-        )
-    kept = (exponents[text] for text in sorted(exponents))
-    return coefficient, tuple(
-        (value, 1 if _is_condition(value) and exponent > 0 else exponent)
-        for value, exponent in kept
-        if exponent
-    )
-
-
-def _is_condition(value: Atom) -> bool:
-    return isinstance(value, Call) and value.function in ("bool", "lt", "le", "eq", "isnan")
+        else:
+            others.append((value, exponent))
+    if whole.constant is not None:
+        return Fraction(whole.constant), powers(others)
+    return Fraction(1), powers([*others, (Element(NUMBER, (whole,)), 1)])
 
 
 # Names of bound variables

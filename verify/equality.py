@@ -43,16 +43,9 @@ def compared(left: Sum, right: Sum, assumptions: Assumptions) -> Equal | Open:
         bare = replace(term, coefficient=Fraction(1), guards=frozenset())
         groups[product_text(bare)].append(term)
     for terms in groups.values():
-        if len(terms) == 1 and not _never(terms[0], assumptions):
-            return Open(tuple(map(product_text, rest)))
-        if len(terms) > 1 and not _cancel(terms, assumptions):
+        if not _cancel(terms, assumptions):
             return Open(tuple(map(product_text, rest)))
     return Equal(len(left) + len(right), len(groups))
-
-
-def _never(term: Product, assumptions: Assumptions) -> bool:
-    """Whether no integers fit the guards of a term."""
-    return bool(term.guards) and _cancel([term], assumptions)
 
 
 def _cancel(terms: list[Product], assumptions: Assumptions) -> bool:

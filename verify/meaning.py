@@ -32,6 +32,7 @@ from tensorgen.types import boolean, int64
 from verify.assumptions import Assumptions
 from verify.canonical import canonical
 from verify.normal_form import (
+    NUMBER,
     ONE,
     ZERO,
     Call,
@@ -50,12 +51,10 @@ from verify.normal_form import (
     inverse,
     number,
     product,
+    ranges,
     scaled,
     summed,
 )
-
-NUMBER = -1
-"""The operand whose element at n is the number n: an index that is used as a value."""
 
 Scope = Mapping[int, Size]
 """The index that stands for each axis."""
@@ -207,13 +206,9 @@ class Meaning:
             case Fold.PRODUCT:
                 raise Unsupported("a product over an axis")
             case Fold.MAX | Fold.MIN:
-                names = tuple(name for name, _ in bound)
-                ranges = frozenset(
-                    Guard(extent - 1 - Size.variable(name), Relation.NONNEGATIVE)
-                    for name, extent in bound
-                )
+                names, limits = tuple(name for name, _ in bound), ranges(bound)
                 members = [
-                    Member(names, ranges | guards, canonical(value, self.assumptions))
+                    Member(names, limits | guards, canonical(value, self.assumptions))
                     for guards, value in cases(canonical(body, self.assumptions))
                 ]
                 return extreme(term.fold.value, members)

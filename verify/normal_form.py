@@ -128,6 +128,9 @@ class Product:
 
 Sum = tuple[Product, ...]
 
+NUMBER = -1
+"""The operand whose element at n is the number n: an index that is used as a value."""
+
 ZERO: Sum = ()
 _names = count()
 
@@ -173,29 +176,30 @@ def product(left: Sum, right: Sum) -> Sum:
 
 
 def _multiplied(left: Product, right: Product) -> Product:
-    exponents: dict[str, tuple[Atom, int]] = {}
-    for value, exponent in (*left.factors, *right.factors):
-        known = exponents.get(value.text)
-        exponents[value.text] = (value, exponent + (known[1] if known is not None else 0))
     return Product(
         left.coefficient * right.coefficient,
         left.bound + right.bound,
         left.guards | right.guards,
-        _factors(exponents.values()),
+        powers((*left.factors, *right.factors)),
     )
 
 
 _BOOLEAN = frozenset({"lt", "le", "eq", "ne", "isnan", "bool"})
 
 
-def _factors(pairs: Iterable[tuple[Atom, int]]) -> tuple[tuple[Atom, int], ...]:
+def powers(pairs: Iterable[tuple[Atom, int]]) -> tuple[tuple[Atom, int], ...]:
+    """Factors with equal atoms as one power, sorted."""
+    merged: dict[str, tuple[Atom, int]] = {}
+    for value, exponent in pairs:
+        known = merged.get(value.text)
+        merged[value.text] = (value, exponent + (known[1] if known is not None else 0))
     kept = (
         # A condition is 0 or 1, which are their own squares.
         (value, 1 if isinstance(value, Call) and value.function in _BOOLEAN else exponent)
-        for value, exponent in pairs
+        for value, exponent in merged.values()
         if exponent
     )
-    return tuple(sorted(kept, key=lambda pair: (pair[0].text, pair[1])))
+    return tuple(sorted(kept, key=lambda pair: pair[0].text))
 
 
 def apart(term: Product) -> Product:
@@ -220,14 +224,19 @@ def inverse(value: Sum) -> Sum:
     return atom(Call("inverse", (value,)))
 
 
+def ranges(bound: Sequence[tuple[str, Size]]) -> Guards:
+    """That variables stay below their extents."""
+    return frozenset(
+        Guard(extent - 1 - Size.variable(name), Relation.NONNEGATIVE) for name, extent in bound
+    )
+
+
 def summed(bound: Sequence[tuple[str, Size]], value: Sum) -> Sum:
     """The sum over variables from 0 to below their extents."""
     names = tuple(name for name, _ in bound)
-    ranges = frozenset(
-        Guard(extent - 1 - Size.variable(name), Relation.NONNEGATIVE) for name, extent in bound
-    )
+    limits = ranges(bound)
     return tuple(
-        Product(term.coefficient, names + term.bound, term.guards | ranges, term.factors)
+        Product(term.coefficient, names + term.bound, term.guards | limits, term.factors)
         for term in map(apart, value)
     )
 
@@ -237,14 +246,11 @@ def summed(bound: Sequence[tuple[str, Size]], value: Sum) -> Sum:
 
 def renamed(term: Product, values: Mapping[str, Size]) -> Product:
     """The term with variables replaced, bound ones among them if `values` names them."""
-    bound = tuple(
-        next(iter(values[name].variables)) if name in values else name for name in term.bound
-    )
     return Product(
         term.coefficient,
-        bound,
+        _renamed_bound(term.bound, values),
         frozenset(guard.replaced(values) for guard in term.guards),
-        _factors((_moved_atom(value, values), exponent) for value, exponent in term.factors),
+        powers((_moved_atom(value, values), exponent) for value, exponent in term.factors),
     )
 
 
@@ -267,11 +273,12 @@ def _moved_atom(value: Atom, values: Mapping[str, Size]) -> Atom:
 
 def moved_member(member: Member, values: Mapping[str, Size]) -> Member:
     """The member with variables replaced, bound ones among them if `values` names them."""
-    bound = tuple(
-        next(iter(values[name].variables)) if name in values else name for name in member.bound
-    )
     guards = frozenset(guard.replaced(values) for guard in member.guards)
-    return Member(bound, guards, moved(member.value, values))
+    return Member(_renamed_bound(member.bound, values), guards, moved(member.value, values))
+
+
+def _renamed_bound(bound: tuple[str, ...], values: Mapping[str, Size]) -> tuple[str, ...]:
+    return tuple(next(iter(values[name].variables)) if name in values else name for name in bound)
 
 
 # Cases

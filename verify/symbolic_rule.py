@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from itertools import combinations, permutations
 
 from graphopt.graph import Input, Param, Params, Value
-from graphopt.matching import NO_BINDINGS, Bindings, build, make_node
+from graphopt.matching import NO_BINDINGS, Bindings, build, make_node, typed
 from graphopt.ops.spec import OpSpec
 from graphopt.pattern import (
     Application,
@@ -34,7 +34,7 @@ from graphopt.pattern import (
 from graphopt.pattern import Sequence as Operands
 from graphopt.rule import Rule, holds
 from graphopt.rule_functions import UNDEFINED, Undefined
-from tensorgen.sizes import Size, sizes
+from tensorgen.sizes import sizes
 from tensorgen.types import DType, TensorType, boolean, float32
 from verify.exploration import Path
 
@@ -167,19 +167,18 @@ class _Builder:
 
     def _applied(self, term: Application) -> Value:
         ranks = self._operand_ranks(term)
-        # Literals take the type of what stands beside them, so the others are built first.
+        operands: list[Value | Literal] = []
         for arg, wanted in zip(term.args, ranks, strict=True):
             match arg:
                 case Literal():
-                    pass
+                    operands.append(arg)
                 case Operands(name=name):
-                    self._sequence(name)
+                    operands.extend(self._sequence(name))
                 case _:
-                    self.built(arg, wanted)
-        params = self._params(term)
-        named = tuple((name, Literal(value)) for name, value in sorted(params.items()))
-        bare = Application(term.op, term.args, named)
-        (value,) = build(Pattern((bare,)), self.bindings, make_node)
+                    operands.append(self.built(arg, wanted))
+        inputs = typed(operands)
+        first = next(value for value in operands if not isinstance(value, Literal))
+        value = make_node(term.op, inputs, self._params(term, first))
         if term.label is not None:
             self.bindings = self.bindings.with_tensor(term.label, value)
         return value
@@ -194,18 +193,17 @@ class _Builder:
             case _:
                 return [None] * len(term.args)
 
-    def _sequence(self, name: str) -> None:
-        if name in self.bindings.sequences:
-            return
-        length = self.path.choose(range(self.ranks.longest_sequence + 1))
-        values = tuple(self._input(name, self.ranks.plain) for _ in range(length))
-        self.bindings = self.bindings.with_sequence(name, values)
+    def _sequence(self, name: str) -> tuple[Value, ...]:
+        if name not in self.bindings.sequences:
+            length = self.path.choose(range(self.ranks.longest_sequence + 1))
+            values = tuple(self._input(name, self.ranks.plain) for _ in range(length))
+            self.bindings = self.bindings.with_sequence(name, values)
+        return self.bindings.sequences[name]
 
     # Parameters
 
-    def _params(self, term: Application) -> dict[str, Param]:
-        operands = [self._operand(arg) for arg in term.args]
-        first = next(value for value in operands if value is not None)
+    def _params(self, term: Application, first: Value) -> dict[str, Param]:
+        """Parameters for an application whose first operand that is no literal is `first`."""
         params: dict[str, Param] = {}
         for name, expression in term.params:
             match expression:
@@ -231,21 +229,6 @@ class _Builder:
             )
             self.bindings = self.bindings.with_captured(term.rest, found)
         return self.bindings.captured[term.rest]
-
-    def _operand(self, arg: Term) -> Value | None:
-        match arg:
-            case Literal():
-                return None
-            case Operands(name=name):
-                values = self.bindings.sequences[name]
-                return values[0] if values else None
-            case Variable(name=name):
-                return self.bindings.tensors[name]
-            case Application(label=str(label)):
-                return self.bindings.tensors[label]
-            case Application():
-                # Built before; values are immutable, so building it again gives the same.
-                return self.built(arg)
 
     def _proposed(self, op: OpSpec, name: str, first: Value, params: Mapping[str, Param]) -> Param:
         """A symbolic value for a parameter, or one of all that there are."""
@@ -303,9 +286,3 @@ def ranks_for(rule: Rule, ranks: Ranks) -> Ranks:
         return ranks
     highest = 2 + max(ranks.spatial)
     return Ranks(tuple(sorted({*ranks.plain, highest})), ranks.spatial, ranks.longest_sequence)
-
-
-__all__ = [
-    "Inexpressible", "Instance", "NoSource", "NoTarget", "Ranks", "Sides", "Size", "instance",
-    "ranks_for",
-]  # fmt: skip
