@@ -126,6 +126,10 @@ class Graph:
     outputs: tuple[Value, ...]
     input_names: tuple[str, ...]
     output_names: tuple[str, ...]
+    _values: list[tuple[Value, ...]] = field(
+        init=False, repr=False, compare=False, default_factory=list
+    )
+    """Holds `values` once it was asked for."""
 
     def __post_init__(self) -> None:
         assert len(self.inputs) == len(self.input_names)
@@ -141,7 +145,9 @@ class Graph:
     @property
     def values(self) -> tuple[Value, ...]:
         """Every distinct value that the outputs need, producers first, in a fixed order."""
-        return topological_order(self.outputs)
+        if not self._values:
+            self._values.append(topological_order(self.outputs))
+        return self._values[0]
 
     @property
     def nodes(self) -> tuple[Node, ...]:

@@ -7,7 +7,7 @@ samples. Sizes include 1 and are mostly coprime, ranks run from 0 to 4; elements
 or quarters, so that sums and products are exact in every type.
 
 What it does not: cover all shapes (that is what proofs are for), or compare the two sides (see
-`check_rules`). A failure to find an instance is not a proof that there is none.
+`verify.oracle`). A failure to find an instance is not a proof that there is none.
 """
 
 from __future__ import annotations
@@ -54,7 +54,10 @@ ATTEMPTS = 400
 MAX_ELEMENTS = 4096
 """No operand drawn has more elements than this."""
 
-_PREFERRED = (float64, float64, float64, float32, int64, int8, uint8, boolean)
+FLOATS: tuple[DType, ...] = (float64, float64, float64, float32)
+OTHERS: tuple[DType, ...] = (int64, int8, uint8, boolean)
+ELEMENT_TYPES: tuple[DType, ...] = (*FLOATS, *OTHERS)
+"""Element types of tensors, as far as a rule leaves them open; equally often."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +74,20 @@ def find_instance(rule: Rule, seed: int = 0, attempts: int = ATTEMPTS) -> Instan
     return next(instances(rule, seed, attempts), None)
 
 
-def instances(rule: Rule, seed: int = 0, attempts: int = ATTEMPTS) -> Iterator[Instance]:
-    """Instances of a rule, drawn independently; ends after `attempts` draws in a row fail."""
+def instances(
+    rule: Rule,
+    seed: int = 0,
+    attempts: int = ATTEMPTS,
+    dtypes: tuple[DType, ...] = ELEMENT_TYPES,
+) -> Iterator[Instance]:
+    """Instances of a rule, drawn independently; ends after `attempts` draws in a row fail.
+
+    Tensors have one of the element types `dtypes` where the rule leaves that open.
+    """
     rng = np.random.default_rng(seed)
     failures = 0
     while failures < attempts:
-        instance = _drawn(rule, rng)
+        instance = _drawn(rule, rng, dtypes)
         if instance is None:
             failures += 1
         else:
@@ -84,8 +95,8 @@ def instances(rule: Rule, seed: int = 0, attempts: int = ATTEMPTS) -> Iterator[I
             yield instance
 
 
-def _drawn(rule: Rule, rng: np.random.Generator) -> Instance | None:
-    draw = _Draw(rng, rule)
+def _drawn(rule: Rule, rng: np.random.Generator, dtypes: tuple[DType, ...]) -> Instance | None:
+    draw = _Draw(rng, rule, dtypes)
     try:
         roots = tuple(draw.value(term, None) for term in rule.source.terms)
     except UNFIT:
@@ -158,10 +169,10 @@ class _Draw:
     guide the draw. They are judged like all others afterwards.
     """
 
-    def __init__(self, rng: np.random.Generator, rule: Rule) -> None:
+    def __init__(self, rng: np.random.Generator, rule: Rule, dtypes: tuple[DType, ...]) -> None:
         self.where = rule.where
         self.random = Random.of(rng, _stated_rank(rule))
-        self.dtype = self.random.choice(_PREFERRED)
+        self.dtype = self.random.choice(dtypes)
         self.elements = self.random.choice(_ELEMENTS)
         self.bindings = NO_BINDINGS
 
@@ -181,6 +192,8 @@ class _Draw:
                 if bound is None:
                     type = TensorType(self.dtype, self.random.shape()) if wanted is None else wanted
                     shape = self.shape_asked(term.name)
+                    if shape is None and self.rank_asked(term.name) not in (None, type.rank):
+                        shape = self.random.shape()
                     bound = self.tensor(type if shape is None else TensorType(type.dtype, shape))
                     self.bindings = self.bindings.with_tensor(term.name, bound)
                 return bound
@@ -281,9 +294,21 @@ class _Draw:
                     continue
         return None
 
-    def shape_asked(self, name: str) -> Shape | None:
-        """The shape that a condition `same_shape` with a bound tensor settles."""
+    def rank_asked(self, name: str) -> Param | None:
+        """The rank that a condition states of a tensor."""
         for condition in self.where:
+            if condition.function == "rank" and Name(name) in condition.args:
+                stated = condition.args[0]
+                return stated.value if isinstance(stated, Literal) else None
+        return None
+
+    def shape_asked(self, name: str) -> Shape | None:
+        """The shape that a condition settles: `rank(0, …)`, or `same_shape` with a bound tensor."""
+        for condition in self.where:
+            if condition.function == "rank" and condition.args[0] == Literal(0):
+                if Name(name) in condition.args:
+                    return ()
+                continue
             if condition.function == "same_shape" and Name(name) in condition.args:
                 for other in condition.args:
                     if isinstance(other, Name) and other.name in self.bindings.tensors:
@@ -317,7 +342,8 @@ def _stated_rank(rule: Rule) -> int | None:
     for condition in rule.where:
         if condition.function == "rank" and isinstance(condition.args[0], Literal):
             stated = condition.args[0].value
-            return stated if isinstance(stated, int) else None
+            if isinstance(stated, int) and stated:  # scalars have their rank, others any
+                return stated
     for application in applications(rule.source):
         for name, value in application.params:
             if name == "strides" and isinstance(value, Literal) and isinstance(value.value, tuple):

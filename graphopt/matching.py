@@ -121,8 +121,23 @@ def _match_node(term: Application, node: Node, bindings: Bindings) -> Iterator[B
     if term.op.name in COMMUTATIVE:
         orders.append(term.args[::-1])
     for args in orders:
+        if not _literals_fit(args, node):
+            continue
         for found in _match_operands(args, node.inputs, extended):
             yield found if term.label is None else found.with_tensor(term.label, node)
+
+
+def _literals_fit(args: tuple[Term, ...], node: Node) -> bool:
+    """Whether the constants where literals stand make no other operand larger, as scalars do not:
+    rules speak of scalars."""
+    others = [
+        value.type.shape
+        for arg, value in zip(args, node.inputs, strict=False)
+        if not isinstance(arg, Literal)
+    ]
+    if node.op.family != "elementwise" or len(others) in (0, len(args)):
+        return True
+    return np.broadcast_shapes(*others) == node.type.shape
 
 
 def _match_params(term: Application, node: Node, bindings: Bindings) -> Bindings | None:

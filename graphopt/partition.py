@@ -13,13 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import prod
 
 import numpy as np
 
 from graphopt.graph import Constant, Graph, Input, Node, Value, inputs_of
 from graphopt.ops.spec import expression_of
-from tensorgen.contraction import contraction_of, has_tiles
+from tensorgen.contraction import Contraction, contraction_of, has_tiles
 from tensorgen.expr import (
     Load,
     Reduce,
@@ -52,6 +53,10 @@ CHEAP_ELEMENTS = 4096
 
 UNIFORM_ELEMENTS = 4096
 """Constants of at most this many equal elements become literals."""
+
+
+REMEMBERED_TASKS = 4096
+"""Of so many tasks it is remembered how they look, since searches and fusion ask again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,15 +254,26 @@ def _still_tiled(fragment: Fragment) -> bool:
     return is_tiled(Task(types, (fragment.expr,), (0,), (False,) * len(types)))
 
 
+@lru_cache(REMEMBERED_TASKS)
 def is_tiled(task: Task) -> bool:
     """True if a task is a contraction worth a register tile."""
-    contraction = contraction_of(task)
+    contraction = _contraction_of(task)
     return contraction is not None and has_tiles(contraction)
+
+
+@lru_cache(REMEMBERED_TASKS)
+def _contraction_of(task: Task) -> Contraction | None:
+    return contraction_of(task)
+
+
+@lru_cache(REMEMBERED_TASKS)
+def _shared_rows(task: Task) -> int:
+    return shared_rows(task)
 
 
 def _keeps_tiles(fragment: Fragment) -> bool:
     """True unless a contraction's epilogue no longer matches its elements one to one."""
-    return fragment.contraction is None or contraction_of(_task_of(fragment)) is not None
+    return fragment.contraction is None or _contraction_of(_task_of(fragment)) is not None
 
 
 def _task_of(fragment: Fragment) -> Task:
@@ -428,7 +444,7 @@ def _behind(values: Iterable[Value], made: Set[Value]) -> set[Value]:
 def _rows_of(group: Sequence[Step], graph: Graph) -> int:
     """The common outer axes of the stages, counting only axes with more than one element."""
     task = _row_task(group, graph)[0]
-    depth = shared_rows(task)
+    depth = _shared_rows(task)
     return sum(axis.extent > 1 for axis in task.stages[0].axes[:depth])
 
 

@@ -296,7 +296,10 @@ def _parts(whole: TensorType, axis: int, count: int, random: Random) -> tuple[Te
 def _slice(known: Known, random: Random) -> Proposal:
     [x] = known.types
     if x is None:
-        grow = (0, 0, 2)
+        grow: Shape = (0, 0, 2)
+        if len(random.sizes) == 1:
+            # Sizes that are all alike stay so: permutations are not caught by the shape then.
+            grow = (random.choice(grow),)
         least = random.shape() if known.result is None else known.result.shape
         x = TensorType(known.element, tuple(size + random.choice(grow) for size in least))
     starts, steps, sizes = [], [], []
@@ -306,6 +309,8 @@ def _slice(known: Known, random: Random) -> Proposal:
         start = random.below(extent) if extent else 0
         room = (extent - 1 - start) // step if step > 0 else start
         size = 1 + random.below(room + 1) if extent else 0
+        if extent and random.chance(0.1):
+            start, step, size = extent - 1, -1, extent
         untouched = whole or random.chance(0.3)
         starts.append(0 if untouched else start)
         steps.append(1 if untouched else step)

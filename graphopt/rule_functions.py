@@ -19,8 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from graphopt.graph import Constant, Params, Value, inputs_of
+from graphopt.graph import Constant, Param, Params, Value, inputs_of
 from graphopt.ops.contraction import conv, matmul
+from graphopt.ops.pooling import sum_pool
 from graphopt.pattern import Role
 from tensorgen.types import DType, Kind, Shape, ShapeError, dtype_named, integer_range
 
@@ -206,6 +207,16 @@ def _centring_after(s: Shape, t: Shape) -> Shape:
     return tuple(b - a - c for a, b, c in zip(s, t, before, strict=True))
 
 
+def _pool_shape(x: Value, captured: Params) -> Shape:
+    return sum_pool.infer(x.type, **dict(captured)).shape
+
+
+def _kernel_sizes(w: Value) -> Shape:
+    if w.type.rank < 3:
+        raise Undefined("a kernel has spatial axes")
+    return w.type.shape[2:]
+
+
 FUNCTIONS: Mapping[str, Function] = {
     function.name: function
     for function in (
@@ -277,6 +288,10 @@ FUNCTIONS: Mapping[str, Function] = {
                  "what centring sizes s in sizes t adds before each axis, rounded down"),
         Function("centring_after", (_P, _P), _centring_after,
                  "what centring sizes s in sizes t adds after each axis"),
+        Function("kernel_sizes", (_T,), _kernel_sizes,
+                 "the sizes of the spatial axes of a kernel (o, i, spatial…)"),
+        Function("pool_shape", (_T, _Q), _pool_shape,
+                 "the sizes of a sum or maximum over windows, under captured parameters"),
     )
 }  # fmt: skip
 
@@ -390,6 +405,15 @@ def _converts_alike(x: Value, via: str, to: str) -> bool:
     return _holds_exactly(own, target)
 
 
+def _are_odd(*values: int | Shape) -> bool:
+    sizes = (size for item in values for size in (item if isinstance(item, tuple) else (item,)))
+    return all(size % 2 == 1 for size in sizes)
+
+
+def _has(captured: Params, name: str, value: Param) -> bool:
+    return any(key == name and held == value for key, held in captured)
+
+
 CONDITIONS: Mapping[str, Function] = {
     condition.name: condition
     for condition in (
@@ -419,6 +443,12 @@ CONDITIONS: Mapping[str, Function] = {
                  "two parameters are the same"),
         Function("rank", (_P, _T), lambda rank, *values: all(v.type.rank == rank for v in values),
                  "every tensor has that many axes", repeats=True),
+        Function("odd", (_P,), _are_odd,
+                 "sizes, also those in tuples, are odd", repeats=True),
+        Function("has", (_Q, _P, _P), _has,
+                 "a captured parameter, given by its name, has that value"),
+        Function("alike", (_Q, _Q), lambda q, r: dict(q) == dict(r),
+                 "two groups of captured parameters are the same"),
         # profit
         Function("constant", (_T,), lambda *values: all(map(is_constant, values)),
                  "known at compile time", repeats=True, profit=True),

@@ -11,7 +11,7 @@ A line that begins with a blank continues the one before. `<=>` gives the rule a
 
 Loading refuses a rule whose text, names, operators or parameters are wrong, and one for which no
 operands of fitting types are found. It neither proves nor tests what a rule claims: that is the
-business of `check_rules` and of the proofs.
+business of `verify`.
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ from graphopt.onnx_import.errors import (
 )
 from tasor.compiled_model import CompiledModel
 from tasor.errors import OutputError, UsageError
+from tasor.graph_search import search_options, searched_graph
 from tasor.optimized_model import OptimizedModel
 from tasor.pipeline import (
     SILENT,
@@ -71,6 +72,8 @@ def compile(
     strict: bool = False,
     weights: WeightMode | None = None,
     name: str | None = None,
+    search: bool = True,
+    winograd: bool = False,
     observer: Observer = SILENT,
 ) -> CompiledModel:
     """Compile an ONNX model (a path, a file's bytes or a proto) to C.
@@ -79,6 +82,8 @@ def compile(
     values known now. `threads` None means one for each core of the target. `strict` keeps the
     order of floating-point operations. `weights` says where constants live: "c" source, an
     "object" file, or a "file" of their own. `name` starts the names of all files and functions.
+    `search` looks for cheaper graphs by estimated costs, unless `strict` forbids it; `winograd`
+    lets it use minimal filtering for convolutions, which is faster and rounds more.
 
     Raises ModelError, with its subclasses, for anything wrong with the model; TargetError for an
     unknown target; UsageError for other arguments that make no sense.
@@ -88,7 +93,9 @@ def compile(
             f"trials: expected 0, got {printable(trials)}; this version has no tuner yet and "
             "chooses every schedule with its cost model"
         )
-    settings = settings_of(target, threads, strict=strict, weights=weights)
+    settings = settings_of(
+        target, threads, strict=strict, weights=weights, search=search, winograd=winograd
+    )
     question = _question(model, shapes, bindings, name)
     return CompiledModel(question, run_stages(question, settings, observer))
 
@@ -98,11 +105,40 @@ def optimize(
     *,
     shapes: Mapping[str, Shape] | None = None,
     bindings: Mapping[str, Array] | None = None,
+    target: str | Target = "host",
+    threads: int | None = None,
+    search: bool = True,
+    budget: float | None = None,
+    graphs: int | None = None,
+    alpha: float | None = None,
+    measure: bool = False,
+    winograd: bool = False,
+    run: bool = True,
     observer: Observer = SILENT,
 ) -> OptimizedModel:
-    """Run the graph stage alone; arguments and errors as `compile`."""
+    """Run the graph stage alone: rules to a fixed point, then a search for a cheaper graph.
+
+    The search ends after `budget` seconds or `graphs` graphs of each distinct region; `alpha`
+    bounds how much more than the best known a graph may cost to be rewritten further (1: none).
+    Costs are estimated for `target` and `threads`; with `measure` kernels are timed here.
+    `winograd` lets it use minimal filtering for convolutions, which rounds more. `run` compiles and
+    runs the graphs: a result that measures slower than without the search is dropped, and
+    differences to the model are reported. Without a C compiler nothing is run, and the report says
+    so. `search` False leaves all of it out.
+
+    Raises as `compile`; with `measure` also ToolMissing, without a C compiler, and BuildError.
+    """
+    options = search_options(budget, graphs, alpha, measure=measure, winograd=winograd, run=run)
+    settings = settings_of(target, threads)
     imported = import_stage(_question(model, shapes, bindings, None), observer)
-    return OptimizedModel(imported, optimize_stage(imported, observer))
+    optimized = optimize_stage(imported, observer)
+    if not search:
+        return OptimizedModel(imported, optimized)
+    graph, found = searched_graph(
+        imported, optimized.graph, options, settings.target, settings.threads, observer.begins
+    )
+    observer.searched(found.result)
+    return OptimizedModel(imported, optimized, graph, found)
 
 
 def _question(

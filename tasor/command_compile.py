@@ -1,23 +1,16 @@
-"""`tasor compile` and `tasor optimize`: a model in, files out, and what to say about them."""
+"""`tasor compile`: a model in, a library out, and what to say about it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from io import StringIO
 from pathlib import Path
-
-from rich.console import Console
-from rich.terminal_theme import DEFAULT_TERMINAL_THEME
 
 import tasor
 from graphopt.onnx_import.errors import printable
 from tasor.compiled_model import CompiledModel, Saved
-from tasor.optimized_model import OptimizationReport, OptimizedModel
-from tasor.output_file import check_file_place, write_file
 from tasor.output_folder import check_output_folder
 from tasor.reporter import Reporter
-from tasor.tables import operators_table, rules_table
 from tensorgen.module_spec import WeightMode
 from tensorgen.ports import Port
 from tensorgen.types import Array, Shape
@@ -35,6 +28,8 @@ class CompileOptions:
     strict: bool
     weights: WeightMode | None
     name: str | None
+    search: bool = True
+    winograd: bool = False
 
 
 def compiled(model: str, options: CompileOptions, reporter: Reporter) -> CompiledModel:
@@ -49,6 +44,8 @@ def compiled(model: str, options: CompileOptions, reporter: Reporter) -> Compile
         strict=options.strict,
         weights=options.weights,
         name=options.name,
+        search=options.search,
+        winograd=options.winograd,
         observer=reporter,
     )
 
@@ -109,7 +106,7 @@ def compilation_document(model: CompiledModel) -> dict[str, object]:
             for kernel in compilation.kernels
         ],
         "rules_applied": [
-            {"rule": rule, "count": count} for rule, count in model.stages.optimized.applied
+            {"rule": rule, "count": count} for rule, count in model.stages.rules_applied
         ],
     }
 
@@ -121,46 +118,4 @@ def saved_document(model: CompiledModel, saved: Saved) -> dict[str, object]:
         "files": list(saved.files),
         "self_test": saved.no_self_test is None,
         "no_self_test": saved.no_self_test,
-    }
-
-
-def optimize_into(
-    model: str,
-    output: Path,
-    report: Path | None,
-    shapes: Mapping[str, Shape],
-    bindings: Mapping[str, Array],
-    reporter: Reporter,
-) -> OptimizedModel:
-    """Optimizes a model and writes it, and the report where one is wanted."""
-    for path in (output, *(() if report is None else (report,))):
-        check_file_place(path)
-    result = tasor.optimize(model, shapes=shapes, bindings=bindings, observer=reporter)
-    reporter.begins("save")
-    page = None if report is None else report_page(result.report)
-    result.save(output)
-    if report is not None and page is not None:
-        write_file(report, page.encode())
-    return result
-
-
-def report_page(report: OptimizationReport) -> str:
-    """The report as an HTML page of its own."""
-    console = Console(record=True, width=120, file=StringIO(), highlight=False)
-    console.print(str(report).partition("\n")[0], markup=False)
-    console.print(operators_table(report))
-    console.print(rules_table(report))
-    return console.export_html(theme=DEFAULT_TERMINAL_THEME, inline_styles=True)
-
-
-def report_document(report: OptimizationReport) -> dict[str, object]:
-    """The report as JSON values."""
-    return {
-        "operators": [
-            {"operator": name, "before": before, "after": after}
-            for name, before, after in report.operators
-        ],
-        "rules_applied": [{"rule": rule, "count": count} for rule, count in report.applied],
-        "seconds": report.seconds,
-        "stopped": report.stopped,
     }

@@ -2,8 +2,8 @@
 
 What it does: declares the commands and their options, prints results to stdout and everything
 else to stderr, and turns every exception into one line and an exit code: 0 done, 1 the answer is
-no, 64 wrong usage, 65 bad input, 69 a tool is missing, 70 a bug of ours, 130 interrupted. What it
-does not: any of the work.
+no, 2 unknown, 64 wrong usage, 65 bad input, 69 a tool is missing, 70 a bug of ours, 130
+interrupted. What it does not: any of the work.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ import sys
 import traceback
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from io import TextIOWrapper
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, Any, NoReturn
 
 import typer
-from rich.console import Console, RenderableType
 
 from graphopt.onnx_import.errors import printable
 from tasor.command_bench import (
@@ -38,11 +38,11 @@ from tasor.command_compile import (
     compilation_document,
     compile_into,
     compiled,
-    optimize_into,
-    report_document,
     saved_document,
     saved_line,
 )
+from tasor.command_line_rules import rules
+from tasor.command_optimize import OptimizeOptions, optimize_into, report_document
 from tasor.command_run import Ran, run_folder, run_model
 from tasor.command_show import folder_views, model_views
 from tasor.errors import (
@@ -62,6 +62,7 @@ from tasor.output_file import check_file_place, write_file
 from tasor.peer_report import document, failure_lines, group_means, summary, table
 from tasor.pipeline import tasor_version
 from tasor.reporter import STEPS, Reporter, Verbosity
+from tasor.terminal import draw, print_json, print_line
 from tensorgen.build import BuildError
 from tensorgen.module_spec import WeightMode
 
@@ -73,6 +74,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+app.add_typer(rules)
 
 # typer has carried its own copy of click since 0.20; this is the base of usage errors in both.
 _CLICK_ERROR: type[Exception] = next(
@@ -116,6 +118,10 @@ Dump = Annotated[
     Path | None,
     typer.Option("--dump", metavar="DIR", help="write what each stage made to numbered files"),
 ]
+NoSearch = Annotated[bool, typer.Option("--no-search", help="apply only the rules that always pay")]
+Winograd = Annotated[
+    bool, typer.Option("--winograd", help="let the search use minimal filtering: it rounds more")
+]
 Seed = Annotated[int, typer.Option("--seed", metavar="N", min=0, help="fixes all randomness")]
 
 
@@ -143,6 +149,8 @@ def _compile(
     target: TargetName = "host",
     threads: Threads = None,
     trials: Trials = 0,
+    no_search: NoSearch = False,
+    winograd: Winograd = False,
     strict: Strict = False,
     weights: Weights = None,
     name: Name = None,
@@ -154,14 +162,15 @@ def _compile(
 ) -> None:
     """Write a model as a self-contained C library."""
     options = _options(shape, bind, target, threads, trials, strict, weights, name)
+    options = replace(options, search=not no_search, winograd=winograd)
     with Reporter(Verbosity(verbose, not (quiet or json_output), dump)) as reporter:
         result, saved = compile_into(model, output, options, reporter)
     if json_output:
-        _print_json(saved_document(result, saved))
+        print_json(saved_document(result, saved))
     elif not quiet:
-        _print(saved_line(result, saved))
+        print_line(saved_line(result, saved))
         if saved.no_self_test is not None:
-            _print(f"no self-test: {saved.no_self_test}")
+            print_line(f"no self-test: {saved.no_self_test}")
 
 
 @app.command("run")
@@ -197,10 +206,10 @@ def _run(
             options = _options(shape, [], target, threads, 0, strict, None, None)
             ran = run_model(model, given, options, seed, output, reporter)
     if json_output:
-        _print_json(_ran_document(ran, seed))
+        print_json(_ran_document(ran, seed))
     elif not quiet:
         for line in _ran_lines(ran, seed, output):
-            _print(line)
+            print_line(line)
 
 
 @app.command("show")
@@ -228,9 +237,9 @@ def _show(
             views = model_views(result, with_graph=verbose > 0)
             content = compilation_document(result)
     if json_output:
-        _print_json(content)
+        print_json(content)
     elif not quiet:
-        _draw(*views)
+        draw(*views)
 
 
 @app.command("optimize")
@@ -244,19 +253,50 @@ def _optimize(
     ] = None,
     shape: Shapes = [],  # noqa: B006
     bind: Bindings = [],  # noqa: B006
+    target: TargetName = "host",
+    threads: Threads = None,
+    budget: Annotated[
+        float | None, typer.Option("--budget", metavar="SECONDS", help="of the search, at most")
+    ] = None,
+    graphs: Annotated[
+        int | None, typer.Option("--graphs", metavar="N", help="weighed for each distinct region")
+    ] = None,
+    alpha: Annotated[
+        float | None, typer.Option("--alpha", metavar="A", help="how much dearer steps may be")
+    ] = None,
+    measure_kernels: Annotated[
+        bool, typer.Option("--measure", help="weigh kernels by timing them")
+    ] = False,
+    no_search: NoSearch = False,
+    winograd: Winograd = False,
+    no_run: Annotated[
+        bool, typer.Option("--no-run", help="neither time nor compare the graphs")
+    ] = False,
     json_output: JsonFlag = False,
     quiet: Quiet = False,
     verbose: Verbose = 0,
     dump: Dump = None,
 ) -> None:
     """Optimize a model's graph and write it as ONNX, for any runtime."""
-    shapes, bindings = named_shapes(shape), named_arrays(bind, "--bind")
+    options = OptimizeOptions(
+        shapes=named_shapes(shape),
+        bindings=named_arrays(bind, "--bind"),
+        target=target,
+        threads=threads,
+        search=not no_search,
+        budget=budget,
+        graphs=graphs,
+        alpha=alpha,
+        measure=measure_kernels,
+        winograd=winograd,
+        run=not no_run,
+    )
     with Reporter(Verbosity(verbose, not (quiet or json_output), dump)) as reporter:
-        result = optimize_into(model, output, report, shapes, bindings, reporter)
+        result = optimize_into(model, output, report, options, reporter)
     if json_output:
-        _print_json(report_document(result.report))
+        print_json(report_document(result.report))
     elif not quiet:
-        _print(f"{printable(output)}: {result.report}")
+        print_line(f"{printable(output)}: {result.report}")
 
 
 @app.command("bench")
@@ -304,11 +344,11 @@ def _bench(
     with Reporter(Verbosity(0, not quiet)) as reporter:
         rows = measure(sources, options, reporter)
     if not quiet:
-        _draw(table(rows, options.engines))
+        draw(table(rows, options.engines))
         for line in failure_lines(rows):
-            _print(line)
+            print_line(line)
         if group_means(rows):
-            _draw(summary(rows))
+            draw(summary(rows))
     if json_file is not None:
         settings = {"suites": list(options.suites), "seconds": seconds, "rounds": rounds}
         content = document(rows, options.engines, settings)
@@ -383,23 +423,6 @@ def _ran_document(ran: Ran, seed: int) -> dict[str, object]:
         "files": list(ran.files),
     }
 
-
-def _print(line: str) -> None:
-    print(line)
-
-
-def _print_json(content: Any) -> None:
-    print(json.dumps(content, indent=1))
-
-
-def _draw(*views: RenderableType) -> None:
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else _PAGE_WIDTH)
-    for view in views:
-        console.print(view)
-
-
-_PAGE_WIDTH = 160
-"""Columns of a table that goes to a file or a pipe."""
 
 # Options of `bench` that take one or more values, and what such a value looks like.
 _REPEATED = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from rich.console import RenderableType
@@ -33,8 +34,9 @@ def model_views(
     `kernels` limits how many are shown.
     """
     stages = model.stages
-    report = report_of(stages.imported, stages.optimized)
-    graph = Text(graph_text(stages.optimized.graph)) if with_graph else None
+    report = report_of(stages.imported, stages.optimized, stages.graph)
+    report = replace(report, applied=stages.rules_applied)
+    graph = Text(graph_text(stages.graph)) if with_graph else None
     return (
         ports_table(model.inputs, model.outputs),
         operators_table(report),

@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from graphopt.enumerate import EnumerationError
 from graphopt.onnx_export.errors import ExportError
 from graphopt.onnx_import.errors import ModelError, printable
+from graphopt.pattern import RuleError
 from tasor.peer_cases import CaseError
 from tasor.peer_engines import MissingPackage
 from tensorgen.build import BuildError, ToolMissing
@@ -48,6 +50,8 @@ _EXIT_CODES: Mapping[type[BaseException], int] = MappingProxyType(
         TargetError: EXIT_USAGE,
         InputFileError: EXIT_BAD_INPUT,
         ModelError: EXIT_BAD_INPUT,
+        RuleError: EXIT_BAD_INPUT,
+        EnumerationError: EXIT_BAD_INPUT,
         ExportError: EXIT_BAD_INPUT,
         ShapeError: EXIT_BAD_INPUT,
         CaseError: EXIT_BAD_INPUT,

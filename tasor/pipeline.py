@@ -1,6 +1,6 @@
 """The way from a model to a C library, as a list one can read aloud.
 
-import → optimize → compile
+import → optimize → search → compile
 
 What it does: runs the stages one after the other, tells an observer of each, and says in the
 metadata where the result comes from. What it does not: know how any stage works.
@@ -9,6 +9,8 @@ metadata where the result comes from. What it does not: know how any stage works
 from __future__ import annotations
 
 import hashlib
+import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
@@ -21,6 +23,7 @@ from graphopt.graph import Graph
 from graphopt.onnx_import import import_model
 from graphopt.onnx_import.errors import ModelError, printable, quoted
 from graphopt.optimize import Optimized, optimize, prepare
+from graphopt.search import AnalyticCost, SearchResult, SearchSettings, search, search_rules
 from tasor.errors import UsageError
 from tensorgen.build import BuildError, ToolMissing, compiler_version, find_compiler
 from tensorgen.module_spec import WeightMode
@@ -32,6 +35,11 @@ ModelSource = onnx.ModelProto | str | Path | bytes
 """A model: an ONNX proto, the path of a file, or a file's bytes."""
 
 MOST_THREADS = 1024
+
+COMPILE_SEARCH = SearchSettings(seconds=math.inf, graphs=60, total_graphs=240, least_gain=0.1)
+"""The search of `compile`: estimated costs and a bound in graphs, none in seconds, so that the same
+model gives the same bytes. Nothing is measured, so it takes only what estimates do not err about.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +54,18 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How it is to be compiled; `weights` None lets their size decide where they are kept."""
+    """How it is to be compiled; `weights` None lets their size decide where they are kept.
+
+    `search` looks for cheaper graphs, `winograd` among them those with minimal filtering. With
+    `strict` there is no search: its rules reorder sums.
+    """
 
     target: Target
     threads: int
     strict: bool = False
     weights: WeightMode | None = None
+    search: bool = True
+    winograd: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +74,26 @@ class Stages:
 
     imported: Graph
     optimized: Optimized
+    searched: SearchResult | None
     compilation: Compilation
+
+    @property
+    def graph(self) -> Graph:
+        """The graph that is compiled."""
+        return self.optimized.graph if self.searched is None else self.searched.graph
+
+    @property
+    def rules_applied(self) -> tuple[tuple[str, int], ...]:
+        """How often each rule was applied, by name: those that always are, and the search's."""
+        return _rules_applied(self.optimized, self.searched)
+
+
+def _rules_applied(
+    optimized: Optimized, searched: SearchResult | None
+) -> tuple[tuple[str, int], ...]:
+    counts = Counter(dict(optimized.applied))
+    counts.update(item.rule for item in (() if searched is None else searched.applied))
+    return tuple(sorted(counts.items()))
 
 
 class Observer:
@@ -75,6 +108,9 @@ class Observer:
     def optimized(self, optimized: Optimized) -> None:
         """The graph has been rewritten."""
 
+    def searched(self, result: SearchResult) -> None:
+        """A cheaper graph has been looked for."""
+
     def compiled(self, compilation: Compilation) -> None:
         """The graph has become a module."""
 
@@ -83,7 +119,13 @@ SILENT = Observer()
 
 
 def settings_of(
-    target: str | Target, threads: int | None, *, strict: bool, weights: WeightMode | None
+    target: str | Target,
+    threads: int | None,
+    *,
+    strict: bool = False,
+    weights: WeightMode | None = None,
+    search: bool = True,
+    winograd: bool = False,
 ) -> Settings:
     """Settings with every default filled in: as many threads as the target has cores.
 
@@ -101,7 +143,7 @@ def settings_of(
         raise UsageError(
             f"weights: expected c, object or file, got {printable(weights)}; choose one of these"
         )
-    return Settings(chosen, threads, strict, weights)
+    return Settings(chosen, threads, strict, weights, search, winograd)
 
 
 def library_name(model: ModelSource) -> str:
@@ -129,22 +171,38 @@ def optimize_stage(graph: Graph, observer: Observer = SILENT) -> Optimized:
     return optimized
 
 
+def search_stage(
+    graph: Graph, settings: Settings, observer: Observer = SILENT
+) -> SearchResult | None:
+    """The cheapest graph found from an optimized one; None if none is looked for."""
+    if settings.strict or not settings.search:
+        return None
+    observer.begins("search")
+    costs = AnalyticCost(settings.target, settings.threads)
+    rules = search_rules(winograd=settings.winograd)
+    result = search(graph, rules, costs, COMPILE_SEARCH)
+    observer.searched(result)
+    return result
+
+
 def run_stages(question: Question, settings: Settings, observer: Observer = SILENT) -> Stages:
     """Everything from the model to a module. Raises ModelError and ShapeError."""
     imported = import_stage(question, observer)
     optimized = optimize_stage(imported, observer)
+    searched = search_stage(optimized.graph, settings, observer)
+    graph = optimized.graph if searched is None else searched.graph
     observer.begins("compile")
     compilation = compile_graph(
-        prepare(optimized.graph),
+        prepare(graph),
         name=question.name,
         target=settings.target,
         threads=settings.threads,
         strict=settings.strict,
         weights=settings.weights,
-        metadata=_metadata(question, optimized, settings.target),
+        metadata=_metadata(question, graph, _rules_applied(optimized, searched), settings.target),
     )
     observer.compiled(compilation)
-    return Stages(imported, optimized, compilation)
+    return Stages(imported, optimized, searched, compilation)
 
 
 def tasor_version() -> str:
@@ -171,7 +229,9 @@ def model_sha256(model: ModelSource) -> str:
         ) from error
 
 
-def _metadata(question: Question, optimized: Optimized, target: Target) -> dict[str, object]:
+def _metadata(
+    question: Question, graph: Graph, rules: tuple[tuple[str, int], ...], target: Target
+) -> dict[str, object]:
     try:
         compiler = compiler_version(find_compiler(target))
     except (ToolMissing, BuildError):
@@ -180,9 +240,9 @@ def _metadata(question: Question, optimized: Optimized, target: Target) -> dict[
     return {
         "compiler": printable(compiler),
         "fixed_inputs": sorted(question.bindings),
-        "graph_digest": optimized.graph.digest,
+        "graph_digest": graph.digest,
         "model_sha256": model_sha256(question.model),
-        "rules_applied": [{"count": count, "rule": name} for name, count in optimized.applied],
+        "rules_applied": [{"count": count, "rule": name} for name, count in rules],
         "tasor_version": tasor_version(),
     }
 

@@ -20,6 +20,7 @@ from rich.status import Status
 from graphopt.compiler import Compilation
 from graphopt.graph import Graph
 from graphopt.optimize import Optimized
+from graphopt.search import SearchResult
 from tasor.graph_text import graph_text, operator_counts
 from tasor.output_file import write_files
 from tasor.pipeline import Observer
@@ -34,6 +35,9 @@ _SUMMARIZED = 6
 _STEP_TEXTS: Mapping[str, str] = {
     "import": "reading the model",
     "optimize": "rewriting the graph",
+    "search": "looking for a cheaper graph",
+    "time": "timing the graphs",
+    "compare": "comparing what they compute",
     "compile": "choosing kernels and memory",
     "save": "computing the self-test and writing files",
     "build": "compiling the C",
@@ -107,6 +111,20 @@ class Reporter(Observer):
                 self._console.print(f"  {count} x {rule}", soft_wrap=True)
         rules = "".join(f"{count} x {rule}\n" for rule, count in optimized.applied)
         self._dump({"2-rules.txt": rules, "3-optimized.txt": graph_text(optimized.graph)})
+
+    def searched(self, result: SearchResult) -> None:
+        if self._shows(SUMMARY):
+            self._console.print(
+                f"searched: {result.explored} graphs in {len(result.regions)} regions, "
+                f"{result.stop.value}; predicted {result.cost_before * 1e3:.4g} -> "
+                f"{result.cost_after * 1e3:.4g} ms",
+                soft_wrap=True,
+            )
+        if self._shows(STEPS):
+            for item in result.applied:
+                self._console.print(f"  {item}", soft_wrap=True)
+        places = "".join(f"{item}\n" for item in result.applied)
+        self._dump({"3-searched.txt": places + graph_text(result.graph)})
 
     def compiled(self, compilation: Compilation) -> None:
         module = compilation.module

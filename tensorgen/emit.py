@@ -259,7 +259,8 @@ class _Printer:
             case Space.SCALAR:
                 self.line(f"{c_type} {name};")
             case Space.STACK:
-                self.line(f"{c_type} {name}[{buffer.size}];")
+                # Compilers that vectorize may take more alignment for granted than the stack has.
+                self.line(f"{c_type} {name}[{buffer.size}] TASOR_ALIGNED;")
             case Space.SCRATCH:
                 self.used.add(buffer.number)
                 # Outside a loop of ours the thread's number would be that of the caller's team.

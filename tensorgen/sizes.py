@@ -56,7 +56,10 @@ class Size:
     __slots__ = ("_subtracted", "_text", "_variables", "terms")
 
     def __init__(self, terms: Mapping[Monomial, int]) -> None:
-        self.terms: Mapping[Monomial, int] = {m: factor for m, factor in terms.items() if factor}
+        kept = all(terms.values())
+        self.terms: Mapping[Monomial, int] = (
+            terms if kept else {m: factor for m, factor in terms.items() if factor}
+        )
         self._text: str | None = None
         self._variables: frozenset[str] | None = None
         self._subtracted: frozenset[Monomial] | None = None
@@ -127,7 +130,12 @@ class Size:
         return Size({monomial: -factor for monomial, factor in self.terms.items()})
 
     def __sub__(self, other: Integer) -> Size:
-        return self + -other
+        if isinstance(other, int):
+            return self + -other
+        terms = dict(self.terms)
+        for monomial, factor in other.terms.items():
+            terms[monomial] = terms.get(monomial, 0) - factor
+        return Size(terms)
 
     def __rsub__(self, other: Integer) -> Size:
         return Size.of(other) - self
@@ -172,6 +180,34 @@ class Size:
                 left.remove(name)
             terms[tuple(left)] = own // factor
         return Size(terms)
+
+    def multiples(self, divisor: Size) -> Size:
+        """The terms that are multiples of a divisor of one term, divided by it."""
+        terms = (Size({monomial: factor}) for monomial, factor in self.terms.items())
+        quotients = (term.divided(divisor) for term in terms)
+        return sum((found for found in quotients if found is not None), Size({}))
+
+    def by_successor(self, name: str) -> Size | None:
+        """The quotient by a variable plus 1 if there is no remainder, else None."""
+        powers: dict[int, Size] = {}
+        for monomial, factor in self.terms.items():
+            rest = tuple(other for other in monomial if other != name)
+            power = len(monomial) - len(rest)
+            powers[power] = powers.get(power, Size({})) + Size({rest: factor})
+        quotient, carried = Size({}), Size({})
+        for power in range(max(powers, default=0), 0, -1):
+            carried = powers.get(power, Size({})) - carried
+            quotient = quotient + carried * Size({(name,) * (power - 1): 1})
+        return quotient if not (powers.get(0, Size({})) - carried).terms else None
+
+    def at(self, point: Mapping[str, int]) -> int:
+        """The value where variables have values; those without one are 0."""
+        total = 0
+        for monomial, factor in self.terms.items():
+            for name in monomial:
+                factor *= point.get(name, 0)
+            total += factor
+        return total
 
     def replaced(self, values: Mapping[str, Size]) -> Size:
         """The polynomial with variables replaced."""

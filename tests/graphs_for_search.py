@@ -6,8 +6,8 @@ from functools import cache
 
 import numpy as np
 
-from graphopt.check_rules import evaluate
 from graphopt.data_files import data_path
+from graphopt.evaluation import evaluate
 from graphopt.graph import Constant, Graph, Input, Node, Value, rebuild
 from graphopt.ops import OP
 from graphopt.rule import Rule

@@ -2,33 +2,33 @@
 
 What it does: holds equations and inequalities between polynomials, and decides whether another one
 follows. Most follow from signs: every variable stands for an integer of at least 0, so a polynomial
-without negative coefficients is one, too. What signs do not settle is asked of Z3 as a
-quantifier-free question over the integers. What it does not: choose assumptions (see
-`exploration`).
+without negative coefficients is one, too. What signs and sums do not settle stays open here (see
+`feasibility`). What it does not: choose assumptions (see `exploration`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any
+from itertools import product
+from math import gcd
 
-import z3
-
-from tensorgen.sizes import Integer, Size
-
-SOLVER_MILLISECONDS = 2000
-"""The time for one question; without an answer by then, it stays open."""
+from tensorgen.sizes import Integer, Monomial, Size
 
 
 @dataclass(frozen=True, slots=True)
 class Assumptions:
-    """Equations solved for a variable, polynomials that are at least 0, and such that are not 0."""
+    """Equations solved for a variable, polynomials that are at least 0, and such that are not 0.
+
+    `hint` has integers that fitted when that was last asked (0 where it is silent).
+    """
 
     solved: Mapping[str, Size] = field(default_factory=dict)
     nonnegative: tuple[Size, ...] = ()
     nonzero: tuple[Size, ...] = ()
+    hint: Mapping[str, int] = field(default_factory=dict, compare=False)
+    _known: Known | None = field(default=None, init=False, compare=False, repr=False)
 
     def normal(self, size: Integer) -> Size:
         """The polynomial with solved variables replaced."""
@@ -38,11 +38,18 @@ class Assumptions:
 
     def with_nonnegative(self, size: Size) -> Assumptions:
         """Assume that a polynomial is at least 0; if its opposite is, too, that it is 0."""
-        if self.is_nonnegative(size):
+        wanted = tightened(self.normal(size))
+        if self.is_nonnegative(wanted):
             return self
-        if self.is_nonnegative(-size) and _solution(self.normal(size)) is not None:
-            return self.with_zero(size)
-        return replace(self, nonnegative=(*self.nonnegative, self.normal(size)))
+        if self.is_nonnegative(-wanted):
+            return self.with_zero(wanted)
+        known = self._with_bounds(wanted)
+        above = [monomial for monomial, factor in wanted.terms.items() if factor > 0]
+        if len(above) == 1 and len(above[0]) > 1 and wanted.terms.get((), 0) < 0:
+            # A product above 0 has factors above 0.
+            for name in sorted(set(above[0])):
+                known = known.with_nonnegative(Size.variable(name) - 1)
+        return known
 
     def with_nonzero(self, size: Size) -> Assumptions:
         """Assume that a polynomial is not 0."""
@@ -50,83 +57,72 @@ class Assumptions:
 
     def with_zero(self, size: Size) -> Assumptions:
         """Assume that a polynomial is 0: solved for a variable where one stands alone in it."""
-        equation = self.normal(size)
+        equation = without_positive_factors(self.normal(size))
+        match sorted(equation.terms.items()):
+            case [((), constant), (names, factor)] if constant == -factor and abs(factor) == 1:
+                known = self
+                for name in sorted(set(names)):
+                    known = known._with_equation(known.normal(Size.variable(name)) - 1)
+                return known
+            case _:
+                pass
+        for name in sorted(equation.variables):
+            # A product of integers is 1 where each factor is.
+            for sign in (1, -1):
+                quotient = (equation * sign + 1).by_successor(name)
+                if quotient is not None and quotient.variables:
+                    return self.with_zero(Size.variable(name)).with_zero(quotient - 1)
+        if len(equation.variables) > 1 and len({f > 0 for f in equation.terms.values()}) == 1:
+            # A sum of what is at least 0 is 0: so is every part of it.
+            known = self
+            for monomial in equation.terms:
+                known = known.with_zero(Size({monomial: 1})) if len(monomial) == 1 else known
+            equation = known.normal(equation)
+            return known if not equation.terms else known._with_equation(equation)
+        return self._with_equation(equation)
+
+    def _with_equation(self, equation: Size) -> Assumptions:
         found = _solution(equation)
         if found is None:
-            both = (*self.nonnegative, equation, -equation)
-            return replace(self, nonnegative=both)
+            return self._with_bounds(equation, -equation)
         name, value = found
         one = {name: value}
-        solved = {known: old.replaced(one) for known, old in self.solved.items()}
+        solved = {known: old.replaced(one) for known, old in self.solved.items()} | one
         # The variable was at least 0, so its value is.
-        kept = (known.replaced(one) for known in self.nonnegative)
-        return Assumptions(
-            {**solved, name: value},
-            (*(known for known in kept if not has_no_minus(known)), *_told(value)),
-            tuple(known.replaced(one) for known in self.nonzero),
+        moved = (known.replaced(one) for known in self.nonnegative)
+        told = {str(known): known for known in (*moved, value) if not has_no_minus(known)}
+        kept = tuple(told.values())
+        nonzero = tuple(known.replaced(one) for known in self.nonzero)
+        result = Assumptions(solved, kept, nonzero, self.hint)
+        for known in kept:
+            if has_no_minus(-known) and known.variables:
+                # What was at least 0 is at most 0 now.
+                result = result._without(known).with_zero(known)
+        return result
+
+    def _without(self, size: Size) -> Assumptions:
+        return replace(
+            self, nonnegative=tuple(known for known in self.nonnegative if known is not size)
         )
+
+    def _with_bounds(self, *sizes: Size) -> Assumptions:
+        known = {str(size) for size in self.nonnegative}
+        added = (size for size in sizes if str(size) not in known)
+        return replace(self, nonnegative=(*self.nonnegative, *added))
 
     # Deciding
 
     def is_nonnegative(self, size: Integer) -> bool:
         """Whether a polynomial is at least 0 by signs and by adding up at most two assumptions."""
-        wanted = self.normal(size)
-        if has_no_minus(wanted):
-            return True
-        value = wanted.constant
-        if value is not None:
-            return False
-        rest = [wanted - known for known in self.nonnegative if _shares(wanted, known)]
-        if any(map(has_no_minus, rest)):
-            return True
-        return any(
-            has_no_minus(left - known)
-            for left in rest
-            for known in self.nonnegative
-            if _shares(left, known)
-        )
-
-    def must_be_nonnegative(self, size: Integer) -> bool:
-        """Whether a polynomial is at least 0, with Z3's help; False if that stays open."""
-        wanted = self.normal(size)
-        return self.is_nonnegative(wanted) or not satisfiable(
-            self.with_nonnegative(-wanted - 1).key
-        )
-
-    def must_be_zero(self, size: Integer) -> bool:
-        """Whether a polynomial is 0, with Z3's help; False if that stays open."""
-        wanted = self.normal(size)
-        if wanted.constant is not None:
-            return wanted.constant == 0
-        return not satisfiable(self.with_nonzero(wanted).key)
-
-    def leaves_open(self, size: Size) -> bool:
-        """Whether a polynomial, in normal form, can be 0, less and more for a simple reason: one of
-        its variables is free, and the rest is at least 0 with it taken away."""
-        for monomial, factor in size.terms.items():
-            if len(monomial) != 1 or abs(factor) != 1:
-                continue
-            rest = (size - Size({monomial: factor})) * -factor
-            free = not any(
-                monomial[0] in known.variables for known in (*self.nonnegative, *self.nonzero)
-            )
-            if free and monomial[0] not in rest.variables and self.is_nonnegative(rest - 1):
-                return True
-        return False
+        return follows(self.normal(size), self.known)
 
     @property
-    def is_possible(self) -> bool:
-        """False if no integers fit; True if some do or none was found in time."""
-        return satisfiable(self.key)
-
-    @property
-    def key(self) -> Question:
-        """What is assumed, as a question to the solver."""
-        return Question(
-            tuple(sorted({str(size) for size in self.nonnegative})),
-            tuple(sorted({str(size) for size in self.nonzero})),
-            {str(size): size for size in (*self.nonnegative, *self.nonzero)},
-        )
+    def known(self) -> Known:
+        """What is at least 0, by the monomials that it subtracts."""
+        if self._known is None:
+            object.__setattr__(self, "_known", by_subtracted(self.nonnegative))
+        assert self._known is not None
+        return self._known
 
     def lines(self) -> Iterator[str]:
         """What is assumed, as text."""
@@ -138,27 +134,103 @@ class Assumptions:
             yield f"{size} != 0"
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
-    """Whether polynomials can all be at least 0, and others not 0, for variables of at least 0."""
-
-    nonnegative: tuple[str, ...]
-    nonzero: tuple[str, ...]
-    sizes: Mapping[str, Size] = field(compare=False, hash=False)
-
-
 def has_no_minus(size: Size) -> bool:
     """Whether signs alone say that a polynomial is at least 0."""
     return not size.subtracted
 
 
-def _told(value: Size) -> tuple[Size, ...]:
-    return () if has_no_minus(value) else (value,)
+Known = Mapping[Monomial, Sequence[Size]]
+"""Polynomials that are at least 0, by the monomials that they subtract."""
 
 
-def _shares(wanted: Size, known: Size) -> bool:
-    """Whether subtracting `known` removes a term that is in the way."""
-    return not wanted.subtracted.isdisjoint(known.subtracted)
+def by_subtracted(sizes: Iterable[Size]) -> Known:
+    """Polynomials by the monomials that they subtract."""
+    found: dict[Monomial, list[Size]] = {}
+    for size in sizes:
+        for monomial in size.subtracted:
+            found.setdefault(monomial, []).append(size)
+    return found
+
+
+def follows(
+    wanted: Size, known: Known, but: Size | None = None, most: int = 2, scaled: bool = False
+) -> bool:
+    """Whether a polynomial is a sum of at most so many known ones, without the one `but`, and of
+    one that is at least 0 by its signs; with `scaled`, each times a monomial."""
+    if not wanted.subtracted:
+        return True
+    if not most:
+        return False
+    # Some summand must have a minus where the polynomial has one.
+    missing = min(wanted.subtracted)
+    for part, cofactor in _divisors(missing) if scaled else ((missing, ()),):
+        for other in known.get(part, ()):
+            if other is not but:
+                summand = other * Size({cofactor: 1}) if cofactor else other
+                if follows(wanted - summand, known, but, most - 1, scaled):
+                    return True
+    return False
+
+
+def is_positive(size: Size, known: Known) -> bool:
+    """Whether a polynomial is above 0: by sums, or as a product of variables without any of which
+    something known would be below 0."""
+    if follows(size - 1, known):
+        return True
+    if len(size.terms) != 1:
+        return False
+    ((names, factor),) = size.terms.items()
+    return factor > 0 and all(_is_needed(name, known) for name in set(names))
+
+
+def _is_needed(name: str, known: Known) -> bool:
+    without = {name: Size.of(0)}
+    candidates = {str(size): size for sizes in known.values() for size in sizes}
+    opposites = [
+        -size.replaced(without) - 1 for size in candidates.values() if name in size.variables
+    ]
+    return any(follows(size, known) for size in opposites) or any(
+        follows(size, known, most=3, scaled=True) for size in opposites
+    )
+
+
+@lru_cache(maxsize=10_000)
+def _divisors(monomial: Monomial) -> tuple[tuple[Monomial, Monomial], ...]:
+    """The monomials that divide one, with their cofactors; itself first."""
+    found: dict[Monomial, Monomial] = {}
+    for chosen in product((True, False), repeat=len(monomial)):
+        part = tuple(name for name, taken in zip(monomial, chosen, strict=True) if taken)
+        rest = tuple(name for name, taken in zip(monomial, chosen, strict=True) if not taken)
+        found[part] = rest
+    return tuple(found.items())
+
+
+def without_positive_factors(equation: Size) -> Size:
+    """The equation divided by factors `1 + variable`."""
+    for name in sorted(equation.variables):
+        quotient = equation.by_successor(name)
+        if quotient is not None and quotient.terms:
+            return without_positive_factors(quotient)
+    return equation
+
+
+def tightened(size: Size) -> Size:
+    """A polynomial that is at least 0 for the same integers, divided by factors `1 + variable` and
+    by what its coefficients share.
+
+    (1 + v) * q - 1 is at least 0 where q is at least 1.
+    """
+    common = gcd(*(factor for monomial, factor in size.terms.items() if monomial))
+    if common > 1:
+        size = Size({monomial: factor // common for monomial, factor in size.terms.items()})
+    for name in sorted(size.variables):
+        rest = size.replaced({name: Size.of(-1)}).constant
+        if rest in (0, -1):
+            quotient = (size - rest).by_successor(name)
+            assert quotient is not None, "the remainder was taken away"
+            if quotient.terms:
+                return tightened(quotient + rest)
+    return size
 
 
 def _solution(equation: Size) -> tuple[str, Size] | None:
@@ -171,38 +243,3 @@ def _solution(equation: Size) -> tuple[str, Size] | None:
         if name not in rest.variables:
             return name, rest * -factor
     return None
-
-
-# Z3
-
-
-def solver_term(size: Size, variables: dict[str, Any]) -> Any:
-    """A polynomial as a term of Z3; `variables` gains the names it meets."""
-    total: Any = z3.IntVal(0)
-    for monomial, factor in size.terms.items():
-        product: Any = z3.IntVal(factor)
-        for name in monomial:
-            product = product * variables.setdefault(name, z3.Int(name))
-        total = total + product
-    return total
-
-
-def solver(question: Question) -> tuple[Any, dict[str, Any]]:
-    """A Z3 solver that holds the question, and its variables by name."""
-    found = z3.Solver()
-    found.set("timeout", SOLVER_MILLISECONDS)
-    variables: dict[str, Any] = {}
-    for text in question.nonnegative:
-        found.add(solver_term(question.sizes[text], variables) >= 0)
-    for text in question.nonzero:
-        found.add(solver_term(question.sizes[text], variables) != 0)
-    for variable in variables.values():
-        found.add(variable >= 0)
-    return found, variables
-
-
-@lru_cache(maxsize=100_000)
-def satisfiable(question: Question) -> bool:
-    """False if Z3 says that no integers fit; True if some do, or if the time was up."""
-    found, _ = solver(question)
-    return bool(found.check() != z3.unsat)

@@ -9,30 +9,45 @@ names, and adds up equal terms. What it does not: decide whether two forms are e
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from itertools import groupby, permutations, product
+from itertools import groupby, permutations
+from itertools import product as combinations
 from math import gcd
 from typing import assert_never
 
 from tensorgen.sizes import Size
-from verify.assumptions import Assumptions, has_no_minus
+from verify.assumptions import (
+    Assumptions,
+    Known,
+    by_subtracted,
+    follows,
+    has_no_minus,
+    is_positive,
+    tightened,
+    without_positive_factors,
+)
 from verify.normal_form import (
     NUMBER,
+    ONE,
+    ZERO,
     Atom,
     Call,
     Element,
-    Extreme,
+    Folded,
     Guard,
     Guards,
     Member,
     Product,
     Relation,
     Sum,
+    folded,
+    inverse,
     member_text,
     moved_member,
     powers,
+    product,
     product_text,
     renamed,
 )
@@ -45,35 +60,45 @@ def canonical(value: Sum, assumptions: Assumptions, depth: int = 0) -> Sum:
     """The sum in canonical form; `depth` counts the functions around it."""
     terms: dict[str, Product] = {}
     for term in value:
-        form = _canonical_product(term, assumptions, depth)
-        if form is None:
-            continue
-        text = product_text(replace(form, coefficient=Fraction(1)))
-        known = terms.get(text)
-        total = form.coefficient + (known.coefficient if known is not None else 0)
-        terms[text] = replace(form, coefficient=total)
+        for form in _canonical_product(term, assumptions, depth):
+            text = product_text(replace(form, coefficient=Fraction(1)))
+            known = terms.get(text)
+            total = form.coefficient + (known.coefficient if known is not None else 0)
+            terms[text] = replace(form, coefficient=total)
     return tuple(terms[text] for text in sorted(terms) if terms[text].coefficient)
 
 
-def _canonical_product(term: Product, assumptions: Assumptions, depth: int) -> Product | None:
+def _canonical_product(term: Product, assumptions: Assumptions, depth: int) -> Sum:
     term = renamed(term, assumptions.solved)
     simple = _simplified(term.bound, term.guards, assumptions)
     if simple is None:
-        return None
+        return ZERO
     bound, guards, values = simple
     term = renamed(Product(term.coefficient, (), frozenset(), term.factors), values)
     inside = _with_guards(assumptions, guards)
-    factors = [
-        (_canonical_atom(value, inside, depth), exponent) for value, exponent in term.factors
-    ]
+    factors: list[tuple[Atom, int]] = []
+    opened = ONE
+    for value, exponent in term.factors:
+        form = _canonical_atom(value, inside, depth)
+        if isinstance(form, tuple):
+            base = form if exponent > 0 else inverse(form)
+            for _ in range(abs(exponent)):
+                opened = product(opened, base)
+        else:
+            factors.append((form, exponent))
+    if opened != ONE:
+        rest = Product(term.coefficient, bound, guards, powers(factors))
+        return canonical(product((rest,), opened), assumptions, depth)
+    bound, guards = _without_idle_quotients(bound, guards, factors, assumptions)
     bound, guards, counted = _counted(bound, guards, factors)
     coefficient, merged = _merged([*factors, *counted])
     if not coefficient:
-        return None
-    return _ordered(Product(term.coefficient * coefficient, bound, guards, merged), depth)
+        return ZERO
+    return (_ordered(Product(term.coefficient * coefficient, bound, guards, merged), depth),)
 
 
-def _canonical_atom(value: Atom, assumptions: Assumptions, depth: int) -> Atom:
+def _canonical_atom(value: Atom, assumptions: Assumptions, depth: int) -> Atom | Sum:
+    """The atom in canonical form; a sum where it is no atom under these assumptions."""
     match value:
         case Element():
             return Element(value.operand, tuple(map(assumptions.normal, value.indices)))
@@ -81,10 +106,14 @@ def _canonical_atom(value: Atom, assumptions: Assumptions, depth: int) -> Atom:
             return Call(
                 value.function, tuple(canonical(a, assumptions, depth + 1) for a in value.args)
             )
-        case Extreme():
+        case Folded():
             members = (canonical_member(m, assumptions, depth + 1) for m in value.members)
-            kept = {member_text(member): member for member in members if member is not None}
-            return Extreme(value.function, tuple(kept[text] for text in sorted(kept)))
+            form = folded(value.function, [member for member in members if member is not None])
+            match form:
+                case (Product(factors=((Folded() as only, 1),)),) if len(form) == 1:
+                    return only
+                case _:
+                    return form
         case _:
             assert_never(value)
 
@@ -101,15 +130,12 @@ def canonical_member(member: Member, assumptions: Assumptions, depth: int) -> Me
     used = {name for term in value for name in _variables(term)}
     needed = {name for guard in guards for name in guard.size.variables}
     bound = tuple(name for name in bound if name in used or name in needed)
-    best: tuple[str, Member] | None = None
-    for order in _orders(bound, [member_text(Member((), guards, value))]):
-        names = {name: Size.variable(_bound_name(depth, n)) for n, name in enumerate(order)}
-        candidate = moved_member(Member(order, guards, value), names)
-        text = member_text(candidate)
-        if best is None or text < best[0]:
-            best = (text, candidate)
-    assert best is not None
-    return best[1]
+    parts = [*(guard.text for guard in guards), *map(product_text, value)]
+    candidates = (
+        moved_member(Member(order, guards, value), _names(order, depth))
+        for order in _orders(bound, parts)
+    )
+    return min(candidates, key=member_text)
 
 
 def _with_guards(assumptions: Assumptions, guards: Iterable[Guard]) -> Assumptions:
@@ -136,7 +162,8 @@ def _simplified(
             break
         name, value, keeps = step
         one = {name: value}
-        values = {known: old.replaced(one) for known, old in values.items()} | one
+        # A variable that stayed bound is replaced again: in what it became.
+        values = one | {known: old.replaced(one) for known, old in values.items()}
         moved = [guard.replaced(one) for guard in current]
         if not keeps:
             bound = tuple(other for other in bound if other != name)
@@ -173,8 +200,9 @@ def _step(
 
 
 def _only_sizes(size: Size) -> bool:
-    """Whether a polynomial has no index in it: indices have an apostrophe or start with i."""
-    return not any("'" in name or name.startswith(("i", "_")) for name in size.variables)
+    """Whether a polynomial has no index in it: indices have an apostrophe or start with i, _ or,
+    quotients of such, with f."""
+    return not any("'" in name or name.startswith(("i", "_", "f")) for name in size.variables)
 
 
 def _is_digit(name: str, rest: Size, guards: list[Guard]) -> bool:
@@ -192,16 +220,52 @@ def _known_quotient(
     bound: tuple[str, ...], guards: list[Guard], assumptions: Assumptions
 ) -> tuple[str, Size, bool] | None:
     """A quotient that is 0, or that another variable stands for already."""
+    for guard in guards:
+        for name in bound:
+            # e - d * q is at least 0 for q = 0 alone where e is below d, and d at least 0.
+            times = Size({m: f for m, f in guard.size.terms.items() if name in m})
+            divisor = (-times).divided(Size.variable(name)) if times.terms else None
+            rest = guard.size - times
+            if guard.relation is not Relation.NONNEGATIVE or divisor is None:
+                continue
+            if name not in divisor.variables:
+                others = _known(assumptions, (g for g in guards if name not in g.size.variables))
+                if has_no_minus(divisor) and follows(divisor - 1 - rest, others):
+                    return name, Size.of(0), False
     named: dict[str, str] = {}
     for name, dividend, divisor in _quotients(bound, guards):
-        rest = (guard for guard in guards if name not in guard.size.variables)
-        others = _with_guards(assumptions, rest)
-        if others.is_nonnegative(dividend) and others.is_nonnegative(divisor - 1 - dividend):
-            return name, Size.of(0), False
+        others = _known(assumptions, (g for g in guards if name not in g.size.variables))
+        whole = quotient_by_terms(dividend, divisor, others)
+        if whole is not None:
+            return name, whole, False
         known = named.setdefault(f"{dividend} // {divisor}", name)
         if known != name:
             return name, Size.variable(known), False
     return None
+
+
+def quotient_by_terms(dividend: Size, divisor: Size, known: Known) -> Size | None:
+    """The quotient rounded down, where terms are multiples of the divisor and the others add up to
+    0 at least and to less than it."""
+    whole = dividend.multiples(divisor)
+    rest = dividend - whole * divisor
+    if follows(rest, known) and (
+        follows(divisor - 1 - rest, known) or follows(_least(divisor - 1 - rest, known), known)
+    ):
+        return whole
+    return None
+
+
+def _least(size: Size, known: Known) -> Size:
+    """What a polynomial is at least: with indices that it subtracts at their upper bounds."""
+    for monomial in sorted(size.subtracted):
+        for name in monomial:
+            bounds = (_alone(other, name) for other in known.get((name,), ()))
+            bound = next((rest for factor, rest in filter(None, bounds) if factor == -1), None)
+            if bound is not None and not _only_sizes(Size.variable(name)):
+                times = Size({monomial: size.terms[monomial]})
+                return _least(size - times + times.replaced({name: bound}), known)
+    return size
 
 
 def _quotients(bound: tuple[str, ...], guards: list[Guard]) -> Iterator[tuple[str, Size, Size]]:
@@ -228,7 +292,7 @@ def _normal_guards(guards: Iterable[Guard], assumptions: Assumptions) -> list[Gu
     """Guards without those that follow from the rest, sorted; None if they exclude each other."""
     kept: dict[str, Guard] = {}
     for guard in guards:
-        simple = _reduced(Guard(assumptions.normal(guard.size), guard.relation))
+        simple = _reduced(Guard(assumptions.normal(guard.size), guard.relation), assumptions)
         value = simple.size.constant
         if value is None:
             kept[simple.text] = simple
@@ -236,36 +300,48 @@ def _normal_guards(guards: Iterable[Guard], assumptions: Assumptions) -> list[Gu
             return None
     ordered = [kept[text] for text in sorted(kept)]
     for guard in list(ordered):
-        others = _with_guards(assumptions, (other for other in ordered if other is not guard))
+        known = _known(assumptions, ordered)
+        size, opposite = guard.size, -guard.size
         match guard.relation:
             case Relation.NONNEGATIVE:
-                if others.is_nonnegative(guard.size):
+                if follows(size, known, but=size):
                     ordered.remove(guard)
-                elif others.is_nonnegative(-guard.size - 1):
+                elif follows(opposite - 1, known, but=size):
                     return None
             case Relation.NONZERO:
-                if others.is_nonnegative(guard.size - 1) or others.is_nonnegative(-guard.size - 1):
+                if follows(size - 1, known) or follows(opposite - 1, known):
                     ordered.remove(guard)
             case Relation.ZERO:
-                if others.is_nonnegative(guard.size - 1) or others.is_nonnegative(-guard.size - 1):
+                if follows(size - 1, known) or follows(opposite - 1, known):
                     return None
             case _:
                 assert_never(guard.relation)
     return ordered
 
 
-def _reduced(guard: Guard) -> Guard:
-    """The guard divided by what all its coefficients share."""
-    factors = [factor for monomial, factor in guard.size.terms.items() if monomial]
-    common = gcd(*factors) if factors else 1
-    size = guard.size
+def _known(assumptions: Assumptions, guards: Iterable[Guard]) -> Known:
+    bounds = (guard.size for guard in guards if guard.relation is Relation.NONNEGATIVE)
+    return by_subtracted((*assumptions.nonnegative, *bounds))
+
+
+def _reduced(guard: Guard, assumptions: Assumptions) -> Guard:
+    """The guard divided by what all its coefficients share, and by variables above 0."""
+    inequality = guard.relation is Relation.NONNEGATIVE
+    size = tightened(guard.size) if inequality else without_positive_factors(guard.size)
+    rest = size.terms.get((), 0)
+    for name in sorted(size.variables) if rest in (0, -1) else ():
+        variable = Size.variable(name)
+        quotient = (size - rest).divided(variable)
+        whole = inequality or not rest
+        if whole and quotient is not None and assumptions.is_nonnegative(variable - 1):
+            # v * q - 1 is at least 0 where q is at least 1.
+            return _reduced(Guard(quotient + rest, guard.relation), assumptions)
+    common = gcd(*(factor for monomial, factor in size.terms.items() if monomial))
     if common > 1:
-        rest = size.terms.get((), 0)
-        if guard.relation is not Relation.NONNEGATIVE and rest % common:
+        if not inequality and rest % common:
             return Guard(Size.of(rest), guard.relation)
         size = Size({m: f // common for m, f in size.terms.items()})
-    leading = next(iter(size.terms.values()), 0)
-    if guard.relation is not Relation.NONNEGATIVE and leading < 0:
+    if not inequality and next(iter(size.terms.values()), 0) < 0:
         size = -size
     return Guard(size, guard.relation)
 
@@ -299,7 +375,7 @@ def atom_variables(value: Atom) -> set[str]:
             return {name for index in value.indices for name in index.variables}
         case Call():
             return {name for arg in value.args for term in arg for name in _variables(term)}
-        case Extreme():
+        case Folded():
             return {
                 name
                 for member in value.members
@@ -310,6 +386,26 @@ def atom_variables(value: Atom) -> set[str]:
             }
         case _:
             assert_never(value)
+
+
+def _without_idle_quotients(
+    bound: tuple[str, ...],
+    guards: Guards,
+    factors: Sequence[tuple[Atom, int]],
+    assumptions: Assumptions,
+) -> tuple[tuple[str, ...], Guards]:
+    """A quotient that nothing reads is there, and once: for a divisor above 0 and a dividend of at
+    least 0."""
+    used = {name for value, _ in factors for name in atom_variables(value)}
+    for name, dividend, divisor in _quotients(bound, sorted(guards, key=lambda g: g.text)):
+        own = {guard for guard in guards if name in guard.size.variables}
+        if name in used or len(own) != 2:
+            continue
+        others = _known(assumptions, guards - own)
+        if follows(dividend, others) and is_positive(divisor, others):
+            rest = tuple(other for other in bound if other != name)
+            return _without_idle_quotients(rest, guards - own, factors, assumptions)
+    return bound, guards
 
 
 def _counted(
@@ -350,8 +446,8 @@ def _merged(
 # Names of bound variables
 
 
-def _bound_name(depth: int, number: int) -> str:
-    return f"_{depth}_{number}_"
+def _names(order: tuple[str, ...], depth: int) -> dict[str, Size]:
+    return {name: Size.variable(f"_{depth}_{number}_") for number, name in enumerate(order)}
 
 
 def _ordered(term: Product, depth: int) -> Product:
@@ -359,15 +455,11 @@ def _ordered(term: Product, depth: int) -> Product:
     if not term.bound:
         return term
     parts = [value.text for value, _ in term.factors] + [guard.text for guard in term.guards]
-    best: tuple[str, Product] | None = None
-    for order in _orders(term.bound, parts):
-        names = {name: Size.variable(_bound_name(depth, n)) for n, name in enumerate(order)}
-        candidate = renamed(replace(term, bound=order), names)
-        text = product_text(candidate)
-        if best is None or text < best[0]:
-            best = (text, candidate)
-    assert best is not None
-    return best[1]
+    candidates = (
+        renamed(replace(term, bound=order), _names(order, depth))
+        for order in _orders(term.bound, parts)
+    )
+    return min(candidates, key=product_text)
 
 
 def _orders(bound: tuple[str, ...], parts: list[str]) -> Iterator[tuple[str, ...]]:
@@ -385,7 +477,7 @@ def _orders(bound: tuple[str, ...], parts: list[str]) -> Iterator[tuple[str, ...
 
     ranked = sorted(bound, key=lambda name: (signature(name), name))
     groups = [tuple(group) for _, group in groupby(ranked, key=signature)]
-    for number, choice in enumerate(product(*(permutations(group) for group in groups))):
+    for number, choice in enumerate(combinations(*(permutations(group) for group in groups))):
         if number == MOST_ORDERS:
             return
         yield tuple(name for group in choice for name in group)

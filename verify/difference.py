@@ -1,23 +1,24 @@
 """The first difference between both sides of an instance of a rule, found exactly.
 
-What it does: evaluates both sides with numpy from `OpSpec.compute`. On small integers sums and
-products are exact; whether they were is checked, and where they were not, or where something is
-infinite, the elements that seem to differ are computed again over the rationals (`exact`). Elements
-without a value over the reals (a quotient by zero) do not count as different. What it does not:
-decide on transcendental functions exactly: there a difference must be far above rounding.
+What it does: evaluates both sides with the operators' numpy references, and computes what seems to
+differ again from `OpSpec.compute`, over the rationals (`exact`). On small integers sums and
+products are exact; whether they were is checked, so that equal means equal. Elements without a
+value over the reals (a quotient by zero) do not count as different. What it does not: decide on
+transcendental functions exactly: there a difference must be far above rounding.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
-from graphopt.check_rules import by_meaning
-from graphopt.graph import Constant, Node, Value, topological_order
+from graphopt.evaluation import NodeValue, by_reference, evaluated
+from graphopt.graph import Node, Value, topological_order
 from graphopt.instances import Instance
 from tensorgen.types import Array, DType
 from verify.exact import Elements, Index, Inexact, Number, Undefined, number
@@ -51,10 +52,13 @@ class Comparison:
     exact: bool
 
 
-def compare(instance: Instance) -> Comparison:
-    """Both sides of an instance, and their first difference in row-major order."""
+def compare(instance: Instance, value_of: NodeValue = by_reference) -> Comparison:
+    """Both sides of an instance, and their first difference in row-major order.
+
+    `value_of` evaluates operators; differences are such by their meanings.
+    """
     values = (*instance.source, *instance.target)
-    arrays = _evaluated(values)
+    arrays = evaluated(values, value_of)
     count = len(instance.source)
     sources = tuple(arrays[value.digest] for value in instance.source)
     targets = tuple(arrays[value.digest] for value in instance.target)
@@ -71,19 +75,6 @@ def compare(instance: Instance) -> Comparison:
         if difference is not None:
             break
     return Comparison(sources, targets, difference, elements, exact)
-
-
-def _evaluated(values: Sequence[Value]) -> dict[bytes, Array]:
-    known: dict[bytes, Array] = {}
-    with np.errstate(all="ignore"):
-        for value in topological_order(values):
-            if isinstance(value, Constant):
-                known[value.digest] = value.array
-            else:
-                assert isinstance(value, Node), "an input has no value"
-                operands = [known[operand.digest] for operand in value.inputs]
-                known[value.digest] = np.asarray(by_meaning(value, operands))
-    return known
 
 
 def _defined(array: Array) -> Array:
@@ -104,16 +95,12 @@ def _first(
         unequal &= ~np.isclose(source, target, rtol=_rounding(dtype), atol=_rounding(dtype))
     for position in np.argwhere(unequal)[:CANDIDATES]:
         index = tuple(int(n) for n in position)
-        finite = bool(np.isfinite(source[index]) & np.isfinite(target[index]))
         try:
-            if exact and finite:
-                left, right = number(source[index], dtype), number(target[index], dtype)
-            else:
-                left, right = (exactly.element(value, index) for value in pair)
+            left, right = (exactly.element(value, index) for value in pair)
         except Undefined:
             continue
         except Inexact:
-            if not finite or not _far_apart(float(source[index]), float(target[index]), dtype):
+            if not _far_apart(source[index], target[index], dtype):
                 continue
             left, right = number(source[index], dtype), number(target[index], dtype)
         if left != right:
@@ -141,13 +128,19 @@ def _rounding(dtype: DType) -> float:
     return 2.0 ** -(_EXACT_BITS[dtype.name] * 2 // 3)
 
 
-def _far_apart(source: float, target: float, dtype: DType) -> bool:
-    """Whether two numbers differ by far more than rounding explains."""
+def _far_apart(source: Any, target: Any, dtype: DType) -> bool:
+    """Whether two numbers differ by far more than rounding explains.
+
+    Integers that are made of floats which may have rounded say nothing.
+    """
+    if not dtype.is_float or not np.isfinite(source) or not np.isfinite(target):
+        return False
+    one, other = float(source), float(target)
     allowed = 2.0 ** -(_EXACT_BITS[dtype.name] // 2)
-    return abs(source - target) > allowed * max(1.0, abs(source), abs(target))
+    return abs(one - other) > allowed * max(1.0, abs(one), abs(other))
 
 
-def _is_exact(values: Sequence[Value], arrays: dict[bytes, Array]) -> bool:
+def _is_exact(values: Sequence[Value], arrays: Mapping[bytes, Array]) -> bool:
     """Whether no floating-point operation rounded.
 
     A sum of n products of the operands needs no more bits than their largest elements together,

@@ -1,82 +1,59 @@
 """Whether two sums are equal for all integers that the assumptions allow.
 
-What it does: brings the difference to canonical form; what is left must cancel where its conditions
-hold, which is a quantifier-free question over the integers for Z3. What it does not: refute. A
-`False` says that no proof was found.
+What it does: brings both to canonical form and pairs equal terms; what is left must cancel where
+its conditions hold, which is a quantifier-free question over the integers for Z3. What it does not:
+refute. `Open` says that no proof was found.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from dataclasses import dataclass, replace
-from fractions import Fraction
-from math import lcm
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-import z3
-
-from verify.assumptions import Assumptions, solver, solver_term
+from tensorgen.sizes import Size
+from verify.assumptions import Assumptions
 from verify.canonical import canonical
-from verify.normal_form import Guard, Product, Relation, Sum, product_text, scaled
-
-
-@dataclass(frozen=True, slots=True)
-class Equal:
-    """A proof: how many terms cancelled by form, and how many groups Z3 settled."""
-
-    terms: int
-    obligations: int
+from verify.certificate import Comparison
+from verify.normal_form import Quotient, Sum, product_text
+from verify.obligation import bounds, cancelling, matched
+from verify.solver import is_unsatisfiable
 
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """No proof: the terms of the difference that remain."""
+    """No proof: the terms of both sides that remain."""
 
-    rest: tuple[str, ...]
-
-
-def compared(left: Sum, right: Sum, assumptions: Assumptions) -> Equal | Open:
-    """Compares two sums."""
-    rest = canonical(left + scaled(right, -1), assumptions)
-    groups: dict[str, list[Product]] = defaultdict(list)
-    for term in rest:
-        bare = replace(term, coefficient=Fraction(1), guards=frozenset())
-        groups[product_text(bare)].append(term)
-    for terms in groups.values():
-        if not _cancel(terms, assumptions):
-            return Open(tuple(map(product_text, rest)))
-    return Equal(len(left) + len(right), len(groups))
+    source: tuple[str, ...]
+    target: tuple[str, ...]
 
 
-def _cancel(terms: list[Product], assumptions: Assumptions) -> bool:
-    """Whether terms with equal factors add up to 0 wherever their guards hold."""
-    if all(not term.guards for term in terms):
-        return False
-    common = lcm(*(term.coefficient.denominator for term in terms))
-    found, variables = solver(assumptions.key)
-    known = set(variables)
-    total: Any = z3.IntVal(0)
-    for term in terms:
-        conditions = [_condition(guard, variables) for guard in sorted(term.guards, key=_text)]
-        weight = int(term.coefficient * common)
-        total = total + z3.If(z3.And(*conditions), z3.IntVal(weight), z3.IntVal(0))
-    for name, variable in variables.items():
-        if name not in known:
-            found.add(variable >= 0)
-    found.add(total != 0)
-    return bool(found.check() == z3.unsat)
-
-
-def _text(guard: Guard) -> str:
-    return guard.text
-
-
-def _condition(guard: Guard, variables: dict[str, Any]) -> Any:
-    term = solver_term(guard.size, variables)
-    match guard.relation:
-        case Relation.NONNEGATIVE:
-            return term >= 0
-        case Relation.ZERO:
-            return term == 0
-        case Relation.NONZERO:
-            return term != 0
+def compared(
+    source: Sum,
+    target: Sum,
+    assumptions: Assumptions,
+    axes: Sequence[Size] = (),
+    extents: Sequence[Size] = (),
+    quotients: Sequence[Quotient] = (),
+    result: int = 0,
+) -> Comparison | Open:
+    """Compares two sums at an index `axes` of a result, by position, with those extents; they may
+    name quotients."""
+    also = bounds(axes, extents, quotients)
+    inside = assumptions
+    for size in also:
+        inside = inside.with_nonnegative(size)
+    left, right = canonical(source, inside), canonical(target, inside)
+    pairs, groups = matched(left, right)
+    questions = []
+    for group in groups:
+        conditional = any(term.guards for term in (*group.source, *group.target))
+        question = cancelling(group, assumptions, also)
+        if not conditional or not is_unsatisfiable(question):
+            return Open(
+                tuple(product_text(term) for one in groups for term in one.source),
+                tuple(product_text(term) for one in groups for term in one.target),
+            )
+        questions.append(question)
+    return Comparison(
+        result, tuple(axes), tuple(extents), tuple(quotients), left, right, pairs, tuple(questions)
+    )

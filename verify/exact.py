@@ -171,9 +171,9 @@ def _rational(value: Any, dtype: DType) -> Number:
 
 
 def _cast(value: Number, term: Cast) -> Number:
-    if term.bits:
-        raise Inexact("bits of another type")
     to, source = term.dtype, term.arg.dtype
+    if term.bits:
+        return _reinterpreted(value, source, to)
     if to == boolean:
         return value != 0
     if to.is_float:
@@ -184,3 +184,14 @@ def _cast(value: Number, term: Cast) -> Number:
             return most if value > 0 else least
         return min(max(math.trunc(value), least), most)
     return (int(value) - least) % (most - least + 1) + least
+
+
+def _reinterpreted(value: Number, source: DType, to: DType) -> Number:
+    """The bits of a number that its type holds, as a number of another type."""
+    try:
+        stored = np.asarray(float(value) if source.is_float else value).astype(source.numpy)
+    except OverflowError:
+        raise Inexact("a number beyond its type") from None
+    if number(stored[()], source) != value:
+        raise Inexact("a number that its type does not hold")
+    return number(stored.view(to.numpy)[()], to)

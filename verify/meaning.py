@@ -8,9 +8,11 @@ inputs. What it does not: know any operator by name. What the algebra has no for
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import reduce
+from itertools import product as combinations
 from typing import assert_never
 
 from graphopt.graph import Constant, Input, Node, Value
@@ -29,8 +31,8 @@ from tensorgen.expr import (
 )
 from tensorgen.sizes import Size
 from tensorgen.types import boolean, int64
-from verify.assumptions import Assumptions
-from verify.canonical import canonical
+from verify.assumptions import Assumptions, follows, is_positive
+from verify.canonical import canonical, quotient_by_terms
 from verify.normal_form import (
     NUMBER,
     ONE,
@@ -40,12 +42,13 @@ from verify.normal_form import (
     Guard,
     Member,
     Product,
+    Quotient,
     Relation,
     Sum,
     atom,
     by_cases,
     cases,
-    extreme,
+    folded,
     fresh_variable,
     indicator,
     inverse,
@@ -53,8 +56,10 @@ from verify.normal_form import (
     product,
     ranges,
     scaled,
+    sum_text,
     summed,
 )
+from verify.obligation import bounds
 
 Scope = Mapping[int, Size]
 """The index that stands for each axis."""
@@ -68,11 +73,13 @@ class Unsupported(Exception):
 class Meaning:
     """Elements of values under assumptions, by the expressions of nodes (digest: expression).
 
-    Remembers what it has read.
+    Remembers what it has read. Quotients that got a name are in `quotients`, by it; what is known
+    of them joins the assumptions.
     """
 
     assumptions: Assumptions
     expressions: Mapping[bytes, TensorExpr]
+    quotients: dict[str, Quotient] = field(default_factory=dict)
     known: dict[tuple[bytes, tuple[str, ...]], Sum] = field(default_factory=dict)
 
     def element(self, value: Value, indices: tuple[Size, ...]) -> Sum:
@@ -137,7 +144,7 @@ class Meaning:
 
     def _call(self, function: str, args: list[Sum]) -> Sum:
         forms = [canonical(arg, self.assumptions) for arg in args]
-        return by_cases(forms, lambda inside: atom(Call(function, tuple(inside))))
+        return by_cases(forms, lambda inside: called(function, inside))
 
     def _applied(self, term: Apply, scope: Scope, node: Node) -> Sum:
         if term.op.predicate or term.dtype == boolean:
@@ -159,10 +166,13 @@ class Meaning:
                 forms = [canonical(arg, self.assumptions) for arg in args]
                 return by_cases(
                     forms,
-                    lambda inside: extreme(
+                    lambda inside: folded(
                         function, [Member((), frozenset(), value) for value in inside]
                     ),
                 )
+            case "pow", [base, exponent] if term.dtype.is_float:
+                forms = [canonical(base, self.assumptions), canonical(exponent, self.assumptions)]
+                return by_cases(forms, lambda inside: power(inside[0], inside[1]))
             case name, args:
                 return self._call(name, args)
 
@@ -190,30 +200,198 @@ class Meaning:
             case _:
                 return self._value(term, scope, node)
 
+    # Indices
+
     def _with_quotients(self, function: Callable[..., Sum], terms: list[Expr], scope: Scope) -> Sum:
-        return _with_quotients(function, terms, scope, self.assumptions)
+        """`function` of the values of index terms.
+
+        A quotient rounded down is a bound variable with the one value for which
+        0 <= dividend - divisor * quotient < divisor.
+        """
+        bound: dict[str, tuple[str, tuple[Guard, Guard]]] = {}
+
+        def quotient(dividend: Size, divisor: Size) -> Size:
+            known = self._known_quotient(dividend, divisor)
+            if known is not None:
+                return known
+            key = f"{dividend} // {divisor}"
+            if key not in bound:
+                name = fresh_variable("q")
+                low, high = bounds((), (), (Quotient(name, dividend, divisor),))
+                bound[key] = (
+                    name,
+                    (Guard(low, Relation.NONNEGATIVE), Guard(high, Relation.NONNEGATIVE)),
+                )
+            return Size.variable(bound[key][0])
+
+        found = function(*(self._index(term, scope, quotient) for term in terms))
+        for name, guards in bound.values():
+            found = tuple(
+                Product(
+                    term.coefficient, (name, *term.bound), term.guards | set(guards), term.factors
+                )
+                for term in found
+            )
+        return found
+
+    def _index(self, term: Expr, scope: Scope, quotient: Callable[[Size, Size], Size]) -> Size:
+        """An index term as a polynomial."""
+        match term:
+            case Const(value=value):
+                assert isinstance(value, int | Size)
+                return Size.of(value)
+            case Axis(position=position):
+                return scope[position]
+            case Apply(op=op, args=(inner,)) if op.name == "neg":
+                return -self._index(inner, scope, quotient)
+            case Apply(op=op, args=(left, right)):
+                a, b = self._index(left, scope, quotient), self._index(right, scope, quotient)
+                match op.name:
+                    case "add":
+                        return a + b
+                    case "sub":
+                        return a - b
+                    case "mul":
+                        return a * b
+                    case "floordiv":
+                        return quotient(a, b)
+                    case "mod":
+                        return a - b * quotient(a, b)
+                    case "max" | "min" as name:
+                        greater = self.assumptions.is_nonnegative(a - b)
+                        if greater or self.assumptions.is_nonnegative(b - a):
+                            return a if greater == (name == "max") else b
+                        raise Unsupported(f"the {name} of indices that may be either")
+                    case name:
+                        raise Unsupported(f"{name} of indices")
+            case _:
+                raise Unsupported("an index that is read from a tensor")
+
+    def _known_quotient(self, dividend: Size, divisor: Size) -> Size | None:
+        """A quotient by terms; or, of variables that are not bound, one with a name of its own."""
+        above, below = self.assumptions.normal(dividend), self.assumptions.normal(divisor)
+        exact = above.divided(below)
+        if exact is not None:
+            return exact
+        known = self.assumptions.known
+        whole = quotient_by_terms(above, below, known)
+        if whole is not None or not _is_free(above, below):
+            return whole
+        if str(above) in self.quotients:
+            # The quotient of a quotient is one by the product of both divisors.
+            outer = self.quotients[str(above)]
+            return self._known_quotient(outer.dividend, outer.divisor * below)
+        for quotient in self.quotients.values():
+            if quotient.dividend.same(above) and quotient.divisor.same(below):
+                return Size.variable(quotient.name)
+        if not follows(above, known) or not is_positive(below, known):
+            return None
+        name = f"f{len(self.quotients)}"
+        self.quotients[name] = Quotient(name, above, below)
+        for bound in bounds((), (), (self.quotients[name],)):
+            self.assumptions = self.assumptions.with_nonnegative(bound)
+        return Size.variable(name)
 
     def _reduced(self, term: Reduce, scope: Scope, node: Node) -> Sum:
-        bound = [(fresh_variable(), Size.of(axis.extent)) for axis in term.axes]
-        inner = dict(scope) | {
-            axis.position: Size.variable(name)
-            for axis, (name, _) in zip(term.axes, bound, strict=True)
-        }
-        body = self._value(term.body, inner, node)
+        bound: list[tuple[str, Size]] = []
+        places: list[list[Size]] = []
+        for axis in term.axes:
+            extent = self.assumptions.normal(axis.extent)
+            count = extent.constant
+            if term.fold is Fold.SUM and count is not None and count <= MOST_SUMMANDS:
+                places.append([Size.of(place) for place in range(count)])
+            else:
+                bound.append((fresh_variable(), extent))
+                places.append([Size.variable(bound[-1][0])])
+        positions = [axis.position for axis in term.axes]
+        body = tuple(
+            product
+            for place in combinations(*places)
+            for product in self._value(
+                term.body, {**scope, **dict(zip(positions, place, strict=True))}, node
+            )
+        )
         match term.fold:
             case Fold.SUM:
                 return summed(bound, body)
-            case Fold.PRODUCT:
-                raise Unsupported("a product over an axis")
-            case Fold.MAX | Fold.MIN:
-                names, limits = tuple(name for name, _ in bound), ranges(bound)
-                members = [
-                    Member(names, limits | guards, canonical(value, self.assumptions))
-                    for guards, value in cases(canonical(body, self.assumptions))
-                ]
-                return extreme(term.fold.value, members)
+            case Fold.PRODUCT | Fold.MAX | Fold.MIN:
+                names = tuple(name for name, _ in bound)
+                return by_cases(
+                    [canonical(body, self.assumptions)],
+                    lambda inside: self._folded(term.fold.value, bound, inside[0]),
+                    names,
+                )
             case _:
                 assert_never(term.fold)
+
+    def _folded(self, function: str, bound: Sequence[tuple[str, Size]], body: Sum) -> Sum:
+        names, limits = tuple(name for name, _ in bound), ranges(bound)
+        return folded(
+            function,
+            [
+                Member(names, limits | guards, canonical(value, self.assumptions))
+                for guards, value in cases(body)
+            ],
+        )
+
+
+MOST_SUMMANDS = 8
+"""A sum over so few known places is written out."""
+
+_IDEMPOTENT = frozenset({"abs", "sign", "floor", "ceil", "trunc", "round"})
+_EVEN = frozenset({"abs", "cos", "cosh"})
+
+
+def called(function: str, args: Sequence[Sum]) -> Sum:
+    """A function of the reals as an atom, where nothing better is known of it."""
+    match function, args:
+        case _, [inner] if function in _IDEMPOTENT and _is_call(inner, function):
+            return inner
+        case "bitnot", [inner] if _is_call(inner, "bitnot"):
+            return _only_argument(inner)
+        case (("bitand" | "bitor"), [left, right]) if sum_text(left) == sum_text(right):
+            return left
+        case _, [(first, *_) as inner] if function in _EVEN and first.coefficient < 0:
+            return atom(Call(function, (scaled(tuple(inner), -1),)))
+        case _:
+            return atom(Call(function, tuple(args)))
+
+
+def _is_call(value: Sum, function: str) -> bool:
+    match value:
+        case (Product(coefficient=Fraction(numerator=1, denominator=1)) as only,):
+            match only.factors:
+                case ((Call(function=name), 1),) if only.is_plain:
+                    return name == function
+        case _:
+            pass
+    return False
+
+
+def _only_argument(value: Sum) -> Sum:
+    (term,) = value
+    ((call, _),) = term.factors
+    assert isinstance(call, Call)
+    return call.args[0]
+
+
+MOST_FACTORS = 8
+"""Powers with greater exponents stay functions."""
+
+
+def power(base: Sum, exponent: Sum) -> Sum:
+    """A power with a small whole exponent as a product, with exponent 1/2 as a root."""
+    match exponent:
+        case (Product(coefficient=value) as only,) if only.is_plain and not only.factors:
+            count = abs(value)
+            if value == Fraction(1, 2):
+                return called("sqrt", [base])
+            if count.denominator == 1 and count <= MOST_FACTORS:
+                factor = base if value > 0 else inverse(base)
+                return reduce(product, [factor] * int(count))
+        case _:
+            pass
+    return atom(Call("pow", (base, exponent)))
 
 
 def _number(value: object) -> Sum:
@@ -272,68 +450,6 @@ def _is_index(*terms: Expr) -> bool:
     )
 
 
-def _with_quotients(
-    function: Callable[..., Sum], terms: list[Expr], scope: Scope, assumptions: Assumptions
-) -> Sum:
-    """`function` of the values of index terms.
-
-    A quotient rounded down becomes a bound variable q with the one value for which
-    0 <= dividend - divisor * q < divisor.
-    """
-    quotients: dict[str, tuple[str, tuple[Guard, Guard]]] = {}
-
-    def quotient(dividend: Size, divisor: Size) -> Size:
-        exact = dividend.divided(divisor)
-        if exact is not None:
-            return exact
-        if assumptions.is_nonnegative(dividend) and assumptions.is_nonnegative(
-            divisor - 1 - dividend
-        ):
-            return Size.of(0)
-        key = f"{dividend} // {divisor}"
-        if key not in quotients:
-            name = fresh_variable("q")
-            rest = dividend - divisor * Size.variable(name)
-            quotients[key] = (
-                name,
-                (
-                    Guard(rest, Relation.NONNEGATIVE),
-                    Guard(divisor - 1 - rest, Relation.NONNEGATIVE),
-                ),
-            )
-        return Size.variable(quotients[key][0])
-
-    def index(term: Expr) -> Size:
-        match term:
-            case Const(value=value):
-                assert isinstance(value, int | Size)
-                return Size.of(value)
-            case Axis(position=position):
-                return scope[position]
-            case Apply(op=op, args=(inner,)) if op.name == "neg":
-                return -index(inner)
-            case Apply(op=op, args=(left, right)):
-                a, b = index(left), index(right)
-                match op.name:
-                    case "add":
-                        return a + b
-                    case "sub":
-                        return a - b
-                    case "mul":
-                        return a * b
-                    case "floordiv":
-                        return quotient(a, b)
-                    case "mod":
-                        return a - b * quotient(a, b)
-                    case name:
-                        raise Unsupported(f"{name} of indices")
-            case _:
-                raise Unsupported("an index that is read from a tensor")
-
-    found = function(*map(index, terms))
-    for name, guards in quotients.values():
-        found = tuple(
-            Product(term.coefficient, (name, *term.bound), term.guards | set(guards), term.factors)
-            for term in found
-        )
-    return found
+def _is_free(*sizes: Size) -> bool:
+    """Whether polynomials have no bound variables: those have an apostrophe or start with _."""
+    return not any("'" in name or name[0] == "_" for size in sizes for name in size.variables)

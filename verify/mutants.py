@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations, islice, zip_longest
+from itertools import combinations, islice
 
 from graphopt.instances import Instance, find_instance, instances
 from graphopt.ops import OPS
@@ -66,8 +66,14 @@ def mutants(
     """
     seen = {statement_text(rule) for rule in (*rules, *true)}
     streams = [islice(_well_typed(rule, seen), each) for rule in rules]
-    for row in zip_longest(*streams):
-        yield from (mutant for mutant in row if mutant is not None)
+    while streams:
+        going = []
+        for stream in streams:
+            mutant = next(stream, None)
+            if mutant is not None:
+                yield mutant
+                going.append(stream)
+        streams = going
 
 
 def _well_typed(rule: Rule, seen: set[str]) -> Iterator[Mutant]:

@@ -3,14 +3,14 @@
     coefficient * sum over bound variables where guards hold * product of atoms
 
 What it does: the algebra of such sums — a commutative ring with formal inverses, conditions as
-factors that are 0 or 1, maxima and minima as sets of members, all other functions as atoms over
-normal forms. Every variable, bound or not, stands for an integer of at least 0. What it does not:
-compare forms (see `equality`) or read operators (see `meaning`).
+factors that are 0 or 1, maxima, minima and products over ranges as members, all other functions as
+atoms over normal forms. Every variable, bound or not, stands for an integer of at least 0. What it
+does not: compare forms (see `equality`) or read operators (see `meaning`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from fractions import Fraction
@@ -61,6 +61,16 @@ Guards = frozenset[Guard]
 
 
 @dataclass(frozen=True, slots=True)
+class Quotient:
+    """A variable that stands for a quotient of integers, rounded down; the divisor is above 0 and
+    the dividend at least 0."""
+
+    name: str
+    dividend: Size
+    divisor: Size
+
+
+@dataclass(frozen=True, slots=True)
 class Element:
     """One element of an input."""
 
@@ -96,8 +106,8 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Extreme:
-    """The maximum or minimum over members."""
+class Folded:
+    """The maximum or minimum over members, or their product: "max", "min" or "mul"."""
 
     function: str
     members: tuple[Member, ...] = field(compare=False, hash=False)
@@ -108,7 +118,7 @@ class Extreme:
         object.__setattr__(self, "text", f"{self.function}{{{inside}}}")
 
 
-Atom = Element | Call | Extreme
+Atom = Element | Call | Folded
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,8 +275,8 @@ def _moved_atom(value: Atom, values: Mapping[str, Size]) -> Atom:
             return Element(value.operand, tuple(i.replaced(values) for i in value.indices))
         case Call():
             return Call(value.function, tuple(moved(arg, values) for arg in value.args))
-        case Extreme():
-            return Extreme(value.function, tuple(moved_member(m, values) for m in value.members))
+        case Folded():
+            return Folded(value.function, tuple(moved_member(m, values) for m in value.members))
         case _:
             assert_never(value)
 
@@ -284,13 +294,13 @@ def _renamed_bound(bound: tuple[str, ...], values: Mapping[str, Size]) -> tuple[
 # Cases
 
 
-def outer_guards(value: Sum) -> list[Guard]:
-    """The conditions of terms that do not concern their bound variables, sorted."""
+def outer_guards(value: Sum, inner: Collection[str] = ()) -> list[Guard]:
+    """The conditions of terms that concern neither their bound variables nor `inner`, sorted."""
     found = {
         guard
         for term in value
         for guard in term.guards
-        if not guard.size.variables & set(term.bound)
+        if guard.size.variables.isdisjoint((*term.bound, *inner))
     }
     return sorted(found, key=lambda guard: guard.text)
 
@@ -305,18 +315,20 @@ def given(value: Sum, guard: Guard) -> Sum:
     )
 
 
-def by_cases(values: Sequence[Sum], function: Callable[[Sequence[Sum]], Sum]) -> Sum:
+def by_cases(
+    values: Sequence[Sum], function: Callable[[Sequence[Sum]], Sum], inner: Collection[str] = ()
+) -> Sum:
     """`function` of values, with their conditions taken out: they become conditions of the result.
 
-    So a function sees values that hold everywhere.
+    So a function sees values that hold everywhere, for all values of the variables `inner`.
     """
-    guards = [guard for value in values for guard in outer_guards(value)]
+    guards = [guard for value in values for guard in outer_guards(value, inner)]
     if not guards:
         return function(values)
     guard = guards[0]
     parts = []
     for case in (guard, guard.negated):
-        inside = by_cases([given(value, case) for value in values], function)
+        inside = by_cases([given(value, case) for value in values], function, inner)
         parts.append(product(indicator([case]), inside))
     return parts[0] + parts[1]
 
@@ -334,28 +346,35 @@ def cases(value: Sum) -> list[tuple[Guards, Sum]]:
     ]
 
 
-def extreme(function: str, members: Iterable[Member]) -> Sum:
-    """The maximum or minimum over members. One member alone, for all and without a condition, is
-    its value; what is never the extreme goes, and the members of a member are members."""
-    unit = "-inf" if function == "max" else "inf"
-    flat: dict[str, Member] = {}
-    for member in members:
-        for inner in _flattened(function, member):
-            if sum_text(inner.value) != unit:
-                flat[member_text(inner)] = inner
-    if not flat:
-        return atom(Call(unit, ()))
-    kept = tuple(flat[text] for text in sorted(flat))
+_UNITS = {"max": "-inf", "min": "inf", "mul": "1"}
+
+
+def folded(function: str, members: Iterable[Member]) -> Sum:
+    """Members folded by a function. One alone, for all and without a condition, is its value; what
+    changes nothing goes, and the members of a member are members."""
+    unit = _UNITS[function]
+    found = [
+        inner
+        for member in members
+        for inner in _flattened(function, member)
+        if sum_text(inner.value) != unit
+    ]
+    if function != "mul":
+        # What occurs twice counts once.
+        found = list({member_text(member): member for member in found}.values())
+    if not found:
+        return ONE if function == "mul" else atom(Call(unit, ()))
+    kept = tuple(sorted(found, key=member_text))
     if len(kept) == 1 and not kept[0].bound and not kept[0].guards:
         return kept[0].value
-    return atom(Extreme(function, kept))
+    return atom(Folded(function, kept))
 
 
 def _flattened(function: str, member: Member) -> Iterable[Member]:
     value = member.value
     if len(value) == 1 and value[0].is_plain and value[0].coefficient == 1:
         match value[0].factors:
-            case ((Extreme(function=name, members=members), 1),) if name == function:
+            case ((Folded(function=name, members=members), 1),) if name == function:
                 for inner in members:
                     own = {name: Size.variable(fresh_variable()) for name in inner.bound}
                     fresh = moved_member(inner, own)

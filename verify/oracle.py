@@ -2,7 +2,7 @@
 
 What it does: draws instances of a rule (`graphopt.instances`: coprime sizes and ones, unequal
 parts, several groups, even and odd kernels, strides) and compares both sides exactly
-(`difference`), from the operators' meanings. The same seed gives the same judgement.
+(`difference`). The same seed gives the same judgement.
 What it does not: prove. Agreement says that no counterexample was found, and `Untested` is no
 agreement.
 """
@@ -11,8 +11,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from graphopt.instances import ATTEMPTS, instances
+from graphopt.evaluation import NodeValue, by_reference
+from graphopt.instances import ATTEMPTS, ELEMENT_TYPES, instances
 from graphopt.rule import Rule
+from tensorgen.types import DType
 from verify.counterexample import Counterexample
 from verify.difference import compare
 
@@ -45,12 +47,23 @@ class Untested:
 Judgement = Agreed | Refuted | Untested
 
 
-def judge(rule: Rule, count: int = INSTANCES, seed: int = 0, attempts: int = ATTEMPTS) -> Judgement:
-    """Try a rule on up to `count` instances; `attempts` draws in a row may lead nowhere."""
+def judge(
+    rule: Rule,
+    count: int = INSTANCES,
+    seed: int = 0,
+    attempts: int = ATTEMPTS,
+    *,
+    dtypes: tuple[DType, ...] = ELEMENT_TYPES,
+    value_of: NodeValue = by_reference,
+) -> Judgement:
+    """Try a rule on up to `count` instances; `attempts` draws in a row may lead nowhere.
+
+    `dtypes` are those of `instances`, `value_of` is that of `compare`.
+    """
     drawn = tested = exact = 0
-    for instance in instances(rule, seed, attempts):
+    for instance in instances(rule, seed, attempts, dtypes):
         drawn += 1
-        comparison = compare(instance)
+        comparison = compare(instance, value_of)
         if comparison.difference is not None:
             return Refuted(Counterexample.of(rule, instance, comparison))
         if comparison.elements:

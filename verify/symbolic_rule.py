@@ -13,12 +13,13 @@ as many as `Ranks` says.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations, permutations
 
 from graphopt.graph import Input, Param, Params, Value
 from graphopt.matching import NO_BINDINGS, Bindings, build, make_node, typed
+from graphopt.ops.layout import PAD_MODES
 from graphopt.ops.spec import OpSpec
 from graphopt.pattern import (
     Application,
@@ -35,7 +36,7 @@ from graphopt.pattern import Sequence as Operands
 from graphopt.rule import Rule, holds
 from graphopt.rule_functions import UNDEFINED, Undefined
 from tensorgen.sizes import sizes
-from tensorgen.types import DType, TensorType, boolean, float32
+from tensorgen.types import DType, TensorType, boolean, float32, int64
 from verify.exploration import Path
 
 
@@ -74,13 +75,18 @@ class Inexpressible(Exception):
     """A rule has a part that this prover gives no symbolic value. The message says which."""
 
 
+_AXIS_BY_AXIS = frozenset({"slice", "pad", "concat", "broadcast_to"})
 _CONDITIONS = frozenset({"and", "or", "not"})
 _WINDOWS = frozenset({"conv", "sum_pool", "max_pool", "max_pool_index"})
 
 
-def instance(rule: Rule, path: Path, ranks: Ranks) -> Instance:
+ELEMENTS = (float32, int64, boolean)
+"""Types of elements, of which those of a rule are the first that its operators take."""
+
+
+def instance(rule: Rule, path: Path, ranks: Ranks, elements: DType) -> Instance:
     """One instance of a rule; other paths give the others. Raises Inexpressible."""
-    builder = _Builder(path, ranks, rule)
+    builder = _Builder(path, ranks, rule, elements)
     try:
         values = tuple(builder.built(term) for term in rule.source.terms)
         bindings = builder.bindings
@@ -108,7 +114,7 @@ def _names(expression: Expression) -> set[str]:
 
 
 def _kinds(pattern: Pattern) -> Mapping[str, DType]:
-    """The element type of each variable: floats, which stand for the reals, or conditions."""
+    """The variables that are conditions."""
     kinds: dict[str, DType] = {}
     for application in applications(pattern):
         for position, arg in enumerate(application.args):
@@ -127,10 +133,11 @@ def _has_windows(pattern: Pattern) -> bool:
 class _Builder:
     """Builds a source, giving its names values as it meets them."""
 
-    def __init__(self, path: Path, ranks: Ranks, rule: Rule) -> None:
+    def __init__(self, path: Path, ranks: Ranks, rule: Rule, elements: DType) -> None:
         self.path = path
         self.ranks = ranks
         self.kinds = _kinds(rule.source)
+        self.elements = elements
         self.conditions = list(rule.where)
         self.bindings = NO_BINDINGS
         self.inputs = 0
@@ -160,10 +167,41 @@ class _Builder:
                 raise Inexpressible("a literal or a sequence that is a whole side")
 
     def _input(self, name: str, ranks: Sequence[int]) -> Input:
-        rank = self.path.choose(tuple(ranks))
-        shape = sizes(self.path.fresh("n") for _ in range(rank))
+        shape = self._required_shape(name)
+        if shape is None:
+            rank = self.path.choose(self._required_ranks(name) or tuple(ranks))
+            shape = sizes(self.path.fresh("n") for _ in range(rank))
         self.inputs += 1
-        return Input(self.inputs - 1, TensorType(self.kinds.get(name, float32), shape))
+        return Input(self.inputs - 1, TensorType(self.kinds.get(name, self.elements), shape))
+
+    # Conditions on one name would be looked at once its operator is built. What they say of a shape
+    # is used before, so that no operator is built on shapes that they exclude.
+
+    def _required_shape(self, name: str) -> tuple[int, ...] | None:
+        """The shape that a condition on equal shapes gives a name, through one that has a value."""
+        for names in self._conditions_on(name, "same_shape"):
+            for other in names:
+                if other in self.bindings.tensors:
+                    return self.bindings.tensors[other].type.shape
+        return None
+
+    def _required_ranks(self, name: str) -> tuple[int, ...]:
+        """The rank that a condition gives a name; none if none does."""
+        for condition in self.conditions:
+            match condition:
+                case FunctionCall("rank", (Literal(value=int() as rank), *names)) if (
+                    Name(name) in names
+                ):
+                    return (rank,)
+                case _:
+                    pass
+        return ()
+
+    def _conditions_on(self, name: str, function: str) -> Iterable[list[str]]:
+        for condition in self.conditions:
+            names = [arg.name for arg in condition.args if isinstance(arg, Name)]
+            if condition.function == function and name in names:
+                yield names
 
     def _applied(self, term: Application) -> Value:
         ranks = self._operand_ranks(term)
@@ -181,6 +219,7 @@ class _Builder:
         value = make_node(term.op, inputs, self._params(term, first))
         if term.label is not None:
             self.bindings = self.bindings.with_tensor(term.label, value)
+            self.check_conditions()
         return value
 
     def _operand_ranks(self, term: Application) -> list[Sequence[int] | None]:
@@ -230,6 +269,12 @@ class _Builder:
             self.bindings = self.bindings.with_captured(term.rest, found)
         return self.bindings.captured[term.rest]
 
+    def _one_of(self, options: Iterable[Param]) -> Param:
+        found = tuple(options)
+        if not found:
+            raise Undefined("an operand without axes")
+        return self.path.choose(found)
+
     def _proposed(self, op: OpSpec, name: str, first: Value, params: Mapping[str, Param]) -> Param:
         """A symbolic value for a parameter, or one of all that there are."""
         rank = first.type.rank
@@ -238,13 +283,18 @@ class _Builder:
         def fresh(prefix: str, length: int, least: int = 0) -> Param:
             return sizes(path.fresh(prefix, least) for _ in range(length))
 
+        def one_of(axes: Sequence[Param]) -> Param:
+            if not axes:
+                raise Undefined("an axis of a scalar")
+            return path.choose(axes)
+
         match op.name, name:
             case "transpose", "perm":
                 return path.choose(tuple(permutations(range(rank))))
             case (("concat" | "insert_axis" | "gather" | "argmax" | "argmin"), "axis"):
-                return path.choose(tuple(range(rank + (op.name == "insert_axis"))))
+                return one_of(tuple(range(rank + (op.name == "insert_axis"))))
             case _, "axes":
-                return path.choose(tuple(_subsets(range(rank))))
+                return one_of(tuple(_subsets(range(rank))))
             case _, "keepdims":
                 return path.choose((True, False))
             case (("conv" | "sum_pool" | "max_pool"), ("strides" | "dilations" | "kernel")):
@@ -257,32 +307,57 @@ class _Builder:
             case "pad", ("before" | "after"):
                 return fresh(name[0], rank)
             case "pad", "mode":
-                return "constant"
+                return path.choose(PAD_MODES)
             case "slice", ("starts" | "sizes"):
                 return fresh(name[:2], rank)
             case "slice", "steps":
-                return fresh("st", rank, 1)
+                # Forward or backward, along all axes alike.
+                steps = [path.fresh("st", 1) for _ in range(rank)]
+                return path.choose((sizes(steps), sizes(-step for step in steps)))
             case (("reshape" | "broadcast_to"), "shape"):
                 return fresh("m", path.choose(tuple(range(1, max(self.ranks.plain) + 1))))
             case "cast", "to":
-                return path.choose(("float64", "float32"))
+                return path.choose(("float64", "float32", "int64", "bool"))
             case _:
                 raise Inexpressible(f"the parameter {name} of {op.name}")
 
 
 def _subsets(axes: Iterable[int]) -> Iterable[tuple[int, ...]]:
     items = tuple(axes)
-    for length in range(1, len(items) + 1):
+    for length in range(len(items) + 1):
         yield from combinations(items, length)
 
 
-def ranks_for(rule: Rule, ranks: Ranks) -> Ranks:
-    """The ranks that matter to a rule, of those that are wanted."""
+def ranks_for(rule: Rule, ranks: Ranks) -> Iterator[Ranks]:
+    """The ranks that matter to a rule, of those that are wanted; then others, for a rule that no
+    operands of such ranks fit."""
     operators = [*applications(rule.source), *applications(rule.target)]
     if all(application.op.family == "elementwise" for application in operators):
         # Broadcasting goes axis by axis: scalars and one axis are all there is to tell apart.
-        return Ranks((0, 1), ranks.spatial, ranks.longest_sequence)
-    if not _has_windows(rule.source):
-        return ranks
-    highest = 2 + max(ranks.spatial)
-    return Ranks(tuple(sorted({*ranks.plain, highest})), ranks.spatial, ranks.longest_sequence)
+        yield replace(ranks, plain=(0, 1))
+    elif all(
+        application.op.name in _AXIS_BY_AXIS or application.op.family == "elementwise"
+        for application in operators
+    ):
+        # Each axis has its own sizes and parameters, and none moves.
+        yield replace(ranks, plain=(1, 2))
+    elif not _has_windows(rule.source):
+        # An axis that is written out must be met as any of the last three, which matrices tell
+        # apart, and as one before them.
+        axes = [axis + 2 for axis in _written_axes(operators)]
+        yield replace(ranks, plain=tuple(sorted({*ranks.plain, *axes, *(n + 1 for n in axes)})))
+    else:
+        yield replace(ranks, plain=tuple(sorted({*ranks.plain, 2 + max(ranks.spatial)})))
+    yield replace(ranks, plain=(0, 1, 2))
+    yield Ranks((0, 1, 4), (2,), ranks.longest_sequence)
+
+
+def _written_axes(operators: Iterable[Application]) -> Iterator[int]:
+    """Axes, counted from the front, that are literals."""
+    for application in operators:
+        for name, expression in application.params:
+            if name in ("axis", "axes") and isinstance(expression, Literal):
+                value = expression.value
+                for axis in value if isinstance(value, tuple) else (value,):
+                    assert isinstance(axis, int)
+                    yield axis

@@ -20,9 +20,8 @@ from typing import assert_never
 import numpy as np
 
 from graphopt.enumerate.fields import Floats
-from graphopt.enumerate.sizes import Drawn, Grouping, Unsolvable, draw
+from graphopt.enumerate.sizes import Drawn, Grouping, Unsolvable, draw, parameters
 from graphopt.enumerate.trees import Applied, Equation, Fixed, Tree, Variable, subtrees
-from graphopt.graph import Param
 from tensorgen.types import ShapeError, TensorType, float64
 
 DRAWS = 2
@@ -182,29 +181,8 @@ class _Evaluation:
 
     def applied(self, tree: Applied, operands: list[Floats]) -> Floats:
         op = tree.instance.op
-        params = self.parameters(tree, operands)
+        params = parameters(tree, [operand.shape for operand in operands], self.drawn)
         arrays = [*operands, *(np.asarray(float(value)) for value in tree.instance.literals)]
         op.infer(*(TensorType(float64, array.shape) for array in arrays), **params)
         with np.errstate(all="ignore"):
             return self.domain.kept(np.asarray(op.reference(*arrays, **params)))
-
-    def parameters(self, tree: Applied, operands: list[Floats]) -> dict[str, Param]:
-        """The parameters that the drawn shapes ask for."""
-        params = dict(tree.params)
-        shape = operands[0].shape
-        match tree.instance.op.name:
-            case "conv":
-                params["groups"] = shape[1] // operands[1].shape[1]
-            case "slice":
-                axis = tree.instance.axis
-                cut = self.drawn.cuts[tree.operands[0], axis]
-                start, size = (0, cut) if tree.instance.part == 0 else (cut, shape[axis] - cut)
-                params["starts"] = tuple(start if n == axis else 0 for n in range(len(shape)))
-                params["sizes"] = tuple(
-                    size if n == axis else whole for n, whole in enumerate(shape)
-                )
-            case "reshape":
-                params["shape"] = (shape[0] * shape[1], *shape[2:])
-            case _:
-                pass
-        return params

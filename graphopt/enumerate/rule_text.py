@@ -12,8 +12,10 @@ with a split whose place no name of the source settles.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import assert_never
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from itertools import chain, combinations
+from typing import TypeVar, assert_never
 
 from graphopt.enumerate.sizes import Grouping, Linear, Sizes, Unsolvable, general_sizes
 from graphopt.enumerate.trees import Applied, Equation, Fixed, Tree, operator_count, subtrees
@@ -41,7 +43,11 @@ class _Unsayable(Exception):
 
 
 def rules_of(equation: Equation, grouping: Grouping) -> tuple[Rule, ...]:
-    """The rules that an equation gives: to fewer operators, or both ways; none if unsayable."""
+    """The rules that an equation gives: to fewer operators, or both ways; none if unsayable.
+
+    With slices it is both ways always: what one way needs as a condition on a slice, the other
+    computes.
+    """
     if grouping is Grouping.DEPTHWISE:
         return ()
     try:
@@ -49,7 +55,8 @@ def rules_of(equation: Equation, grouping: Grouping) -> tuple[Rule, ...]:
     except Unsolvable:
         return ()
     ways = [(equation.left, equation.right)]
-    if operator_count(equation.left) == operator_count(equation.right):
+    alike = operator_count(equation.left) == operator_count(equation.right)
+    if alike or any(_is_slice(tree) for side in ways[0] for tree in subtrees(side)):
         ways.append((equation.right, equation.left))
     rules = []
     for source, target in ways:
@@ -58,6 +65,10 @@ def rules_of(equation: Equation, grouping: Grouping) -> tuple[Rule, ...]:
         except _Unsayable:
             continue
     return tuple(rules)
+
+
+def _is_slice(tree: Tree) -> bool:
+    return isinstance(tree, Applied) and tree.instance.op.name == "slice"
 
 
 def named(rule: Rule) -> Rule:
@@ -101,21 +112,25 @@ class _Writer:
         for tree in subtrees(source):
             if isinstance(tree, EnumeratedVariable) and tree not in self.bound:
                 self.bound[tree] = _NAMES[len(self.bound)]
-            self.has_slice |= isinstance(tree, Applied) and tree.instance.op.name == "slice"
+            self.has_slice |= _is_slice(tree)
         left = self.term(source)
         self.in_source = False
         right = self.term(target)
-        ranks: dict[int, list[str]] = {}
-        for tree, name in self.bound.items():
-            if isinstance(tree, EnumeratedVariable):
-                ranks.setdefault(tree.rank, []).append(name)
-        conditions = [
-            _call("rank", Literal(rank), *map(Name, names)) for rank, names in sorted(ranks.items())
-        ]
+        conditions = self.ranks()
         if _needs_reals(source) or _needs_reals(target):
             conditions.append(_call("floating", Name(next(iter(self.bound.values())))))
         where = tuple(dict.fromkeys([*conditions, *self.conditions]))
         return named(Rule("", Pattern((left,)), Pattern((right,)), where))
+
+    def ranks(self) -> list[FunctionCall]:
+        """Conditions that say the ranks of all variables."""
+        ranks: dict[int, list[str]] = {}
+        for tree, name in self.bound.items():
+            if isinstance(tree, EnumeratedVariable):
+                ranks.setdefault(tree.rank, []).append(name)
+        return [
+            _call("rank", Literal(rank), *map(Name, names)) for rank, names in sorted(ranks.items())
+        ]
 
     def term(self, tree: Tree) -> Term:
         match tree:
@@ -211,7 +226,11 @@ class _Writer:
             starts = zeros
             if part == 1:
                 starts = self.parameter(f"s{len(self.slices)}")
-                self.conditions.append(_call("equal", starts, self.offset(cut, axis, rank)))
+                try:
+                    place = self.offset(cut, axis, rank)
+                except _Unsayable:  # anywhere along the axis
+                    place = _call("offset_on", starts, Literal(axis))
+                self.conditions.append(_call("equal", starts, place))
             sizes: Expression = self.parameter(f"n{len(self.slices)}")
             self.slices.append((own, cut, axis, starts, sizes))
         else:
@@ -237,6 +256,9 @@ class _Writer:
         for own, known, where, starts, _ in self.slices:
             if known == cut and where == axis and len(own) == rank and isinstance(starts, Name):
                 return starts
+        for own, _, _, _, sizes in self.slices:
+            if len(own) == rank and own[axis] == cut:
+                return _call("offset_on", sizes, Literal(axis))
         raise _Unsayable
 
     def shape(self, wanted: Sizes) -> Expression:
@@ -244,17 +266,36 @@ class _Writer:
         for tree, name in self.bound.items():
             if self.sizes[tree] == wanted:
                 return _call("shape_of", Name(name))
-        named = [(own, sizes) for own, _, _, _, sizes in self.slices]
-        for own, sizes in (*named, *self.shapes):
+        named = [(own, sizes) for own, _, _, _, sizes in self.slices] + self.shapes
+        for own, sizes in named:
             if own == wanted:
                 return sizes
-        raise _Unsayable
+        named += [(self.sizes[tree], _call("shape_of", Name(n))) for tree, n in self.bound.items()]
+        return self.assembled(wanted, named)
+
+    def assembled(self, wanted: Sizes, known: list[tuple[Sizes, Expression]]) -> Expression:
+        """Sizes of which each axis is that of something known, or the sum of two such."""
+        known = [(own, sizes) for own, sizes in known if len(own) == len(wanted)]
+        parts: list[Expression] = []
+        for axis, size in enumerate(wanted):
+            single = ((sizes,) for own, sizes in known if own[axis] == size)
+            double = (
+                (first, second)
+                for (one, first), (other, second) in combinations(known, 2)
+                if one[axis].plus(other[axis]) == size
+            )
+            found = next(chain(single, double), None)
+            if found is None:
+                raise _Unsayable
+            parts += [_call("offset_on", sizes, Literal(axis)) for sizes in found]
+        return reduce(lambda left, right: _call("plus", left, right), parts)
 
 
 def merge_rule(pair: Equation, axis: int, grouping: Grouping) -> Rule | None:
     """Two results as slices of one: from concat(s, t, axis=axis) = m, the rule s, t => parts of m.
 
-    `pair.left` is that concat. None if it cannot be said.
+    `pair.left` is that concat. The parameters of windows are captured, since sizes of results are
+    computed from them. None if it cannot be said.
     """
     if grouping is Grouping.DEPTHWISE:
         return None
@@ -266,32 +307,66 @@ def merge_rule(pair: Equation, axis: int, grouping: Grouping) -> Rule | None:
         for tree in subtrees(joined):
             if isinstance(tree, EnumeratedVariable) and tree not in writer.bound:
                 writer.bound[tree] = _NAMES[len(writer.bound)]
-        sources = []
-        for operand, label in zip(joined.operands, _LABELS, strict=False):
-            term = writer.term(operand)
-            if not isinstance(term, Application):
-                return None
-            sources.append(Application(term.op, term.args, term.params, term.rest, label))
+        first, second = (_captured(writer.application(side)) for side in _operators(joined))
         writer.in_source = False
-        whole = writer.term(merged)
+        whole = _captured(writer.term(merged))
     except (Unsolvable, _Unsayable):
         return None
     rank = len(writer.sizes[joined])
-    targets = []
-    for number, label in enumerate(_LABELS[:2]):
-        first = _call("shape_of", Name(_LABELS[0]))
-        starts: Expression = (
-            Literal((0,) * rank) if number == 0 else _call("offset_on", first, Literal(axis))
+    start = _call("offset_on", _result_shape(first), Literal(axis))
+    targets = tuple(
+        Application(
+            OP["slice"],
+            (whole,),
+            (("starts", starts), ("steps", Literal((1,) * rank)), ("sizes", _result_shape(term))),
         )
-        sizes = _call("shape_of", Name(label))
-        params = (("starts", starts), ("steps", Literal((1,) * rank)), ("sizes", sizes))
-        targets.append(Application(OP["slice"], (whole,), params))
-    ranks: dict[int, list[str]] = {}
-    for tree, name in writer.bound.items():
-        if isinstance(tree, EnumeratedVariable):
-            ranks.setdefault(tree.rank, []).append(name)
-    where = tuple(
-        _call("rank", Literal(r), *map(Name, names)) for r, names in sorted(ranks.items())
+        for term, starts in ((first, Literal((0,) * rank)), (second, start))
     )
-    where = tuple(dict.fromkeys([*where, *writer.conditions]))
-    return named(Rule("", Pattern(tuple(sources)), Pattern(tuple(targets)), where))
+    where = tuple(dict.fromkeys([*writer.ranks(), *writer.conditions]))
+    return named(Rule("", Pattern((first, second)), Pattern(targets), where))
+
+
+def _operators(joined: Applied) -> tuple[Applied, ...]:
+    """The operands of a concatenation, which have operators of their own."""
+    if not all(isinstance(operand, Applied) for operand in joined.operands):
+        raise _Unsayable
+    return tuple(operand for operand in joined.operands if isinstance(operand, Applied))
+
+
+_Parsed = TypeVar("_Parsed", bound=Term)
+
+
+def _captured(term: _Parsed) -> _Parsed:
+    """The term with the parameters of its windows captured, but for a literal number of groups."""
+    if not isinstance(term, Application) or term.op.name not in ("conv", "sum_pool", "max_pool"):
+        return term
+    literal = tuple(
+        (name, value)
+        for name, value in term.params
+        if name == "groups" and isinstance(value, Literal)
+    )
+    return replace(term, params=literal, rest="o")
+
+
+def _result_shape(term: Application) -> Expression:
+    """The sizes of an operator's result, computed from its operands."""
+    names = [Name(arg.name) for arg in term.args if isinstance(arg, Variable)]
+    params = dict(term.params)
+    match term.op.name:
+        case "matmul":
+            return _call("matmul_shape", *names)
+        case "conv":
+            return _call("conv_shape", *names, Name("o"))
+        case "sum_pool" | "max_pool":
+            return _call("pool_shape", *names, Name("o"))
+        case "transpose":
+            return _call("reordered", _call("shape_of", *names), params["perm"])
+        case "pad":
+            before = _call("plus", _call("shape_of", *names), params["before"])
+            return _call("plus", before, params["after"])
+        case "reduce_sum" | "reduce_max":
+            return _call("reduced_shape", *names, params["axes"], params["keepdims"])
+        case "reshape":
+            raise _Unsayable
+        case _:
+            return _call("shape_of", names[0])

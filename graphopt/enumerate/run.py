@@ -22,6 +22,7 @@ from graphopt.enumerate.nodes import Part
 from graphopt.enumerate.population import Population
 from graphopt.enumerate.records import EnumerationError, Place, read_part, write_part
 from graphopt.enumerate.rule_text import merge_rule, rules_of
+from graphopt.enumerate.sizes import Grouping
 from graphopt.enumerate.trees import Applied, Equation, Fixed, subtrees
 from graphopt.enumerate.vocabulary import Vocabulary
 from graphopt.pattern import spelling
@@ -47,18 +48,25 @@ class Progress:
 class Candidate:
     """An equation that passed all tests, and the rules that it gives.
 
-    `equation` is in the enumeration's own words. `rules` go from more operators to fewer, or both
-    ways between as many; there are none where the rule language has no words. `groups` says for
-    which convolutions it is claimed, `constants` which named constants occur, `level` is the number
-    of operators of the larger side as it was found; 0 for rules with two results.
+    `equation` is in the enumeration's own words, `statement` the same as terms. `rules` go from
+    more operators to fewer, both ways between as many and with slices; there are none where the
+    rule language has no words. `grouping` says for which convolutions it is claimed, `constants`
+    which named constants occur, `level` is the number of operators of the larger side as it was
+    found; 0 for rules with two results.
     """
 
     equation: str
     level: int
-    groups: str
+    statement: Equation
+    grouping: Grouping
     operators: tuple[str, ...]
     constants: tuple[str, ...]
     rules: tuple[Rule, ...]
+
+    @property
+    def groups(self) -> str:
+        """The name of the grouping."""
+        return self.grouping.name.lower()
 
     def to_json(self) -> str:
         """One line."""
@@ -147,18 +155,18 @@ def enumerate_rules(
 
 def _candidate(found: Found) -> Candidate:
     rules = rules_of(found.equation, found.grouping)
-    return _described(found.equation, str(found.equation), found.level, found.grouping.name, rules)
+    return _described(found.equation, str(found.equation), found.level, found.grouping, rules)
 
 
 def _merged(merge: Merge) -> Candidate:
     rule = merge_rule(merge.equation, merge.axis, merge.grouping)
     text = f"parts along {merge.axis}: {merge.equation}"
     rules = () if rule is None else (rule,)
-    return _described(merge.equation, text, 0, merge.grouping.name, rules)
+    return _described(merge.equation, text, 0, merge.grouping, rules)
 
 
 def _described(
-    equation: Equation, text: str, level: int, groups: str, rules: tuple[Rule, ...]
+    equation: Equation, text: str, level: int, grouping: Grouping, rules: tuple[Rule, ...]
 ) -> Candidate:
     operators, constants = set(), set()
     for side in (equation.left, equation.right):
@@ -167,6 +175,5 @@ def _described(
                 operators.add(spelling(tree.instance.op))
             elif isinstance(tree, Fixed):
                 constants.add(tree.constant.name)
-    return Candidate(
-        text, level, groups.lower(), tuple(sorted(operators)), tuple(sorted(constants)), rules
-    )
+    names = tuple(sorted(operators)), tuple(sorted(constants))
+    return Candidate(text, level, equation, grouping, *names, rules)

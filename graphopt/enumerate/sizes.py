@@ -11,9 +11,10 @@ is then untested. Evaluate anything (`retest`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import product
 from math import gcd
 from random import Random
 from typing import assert_never
@@ -160,6 +161,46 @@ def draw(equation: Equation, grouping: Grouping, random: Random, number: int = 0
         if drawn is not None:
             return drawn
     raise Unsolvable
+
+
+_GENERIC = (101, 108, 122, 150, 185, 279, 349, 485, 541, 754, 988, 1208, 1498, 1805)
+"""Sizes such that no two sums of one or two of them differ by less than 7."""
+
+
+def generic(equation: Equation, grouping: Grouping) -> Drawn:
+    """Shapes whose sizes have no more in common than the equation asks for. Raises Unsolvable."""
+    orders = (_GENERIC[::-1], _GENERIC[:8])
+    for groups, sizes in product(_GROUPS, orders):
+        draft = _Draft(_System(), grouping, groups, Random(0), list(sizes))
+        try:
+            left, right = draft.sizes(equation.left), draft.sizes(equation.right)
+            draft.system.equate_all(left, right)
+            drawn = draft.numbers()
+        except Unsolvable:
+            continue
+        if drawn is not None:
+            return drawn
+    raise Unsolvable
+
+
+def parameters(tree: Applied, shapes: Sequence[Shape], drawn: Drawn) -> dict[str, Param]:
+    """The parameters that drawn shapes of its operands ask of a term."""
+    params = dict(tree.params)
+    shape = shapes[0]
+    match tree.instance.op.name:
+        case "conv":
+            params["groups"] = shape[1] // shapes[1][1]
+        case "slice":
+            axis = tree.instance.axis
+            cut = drawn.cuts[tree.operands[0], axis]
+            start, size = (0, cut) if tree.instance.part == 0 else (cut, shape[axis] - cut)
+            params["starts"] = tuple(start if n == axis else 0 for n in range(len(shape)))
+            params["sizes"] = tuple(size if n == axis else whole for n, whole in enumerate(shape))
+        case "reshape":
+            params["shape"] = (shape[0] * shape[1], *shape[2:])
+        case _:
+            pass
+    return params
 
 
 def general_sizes(equation: Equation, grouping: Grouping) -> dict[Tree, Sizes]:

@@ -191,8 +191,9 @@ def _slice_type(x: TensorType, *, starts: Shape, steps: Shape, sizes: Shape) -> 
     for axis, (start, step, size) in enumerate(zip(starts, steps, sizes, strict=True)):
         if step == 0:
             raise ShapeError(f"slice: expected a step other than 0 on axis {axis}, got 0")
-        ends = (start, start + (size - 1) * step) if size else ()
-        if any(not 0 <= end < x.shape[axis] for end in ends):
+        last = start + (size - 1) * step
+        low, high = (start, last) if step > 0 else (last, start)
+        if not (low >= 0 and high < x.shape[axis]) and size:
             raise ShapeError(
                 f"slice: expected positions below {x.shape[axis]} on axis {axis}, got "
                 f"{size} from {start} in steps of {step}"
@@ -201,12 +202,13 @@ def _slice_type(x: TensorType, *, starts: Shape, steps: Shape, sizes: Shape) -> 
 
 
 def _slice_compute(x: Tensor, *, starts: Shape, steps: Shape, sizes: Shape) -> TensorExpr:
-    def position(axis: int, index: Expr) -> Expr:
-        scaled = index if steps[axis] == 1 else index * steps[axis]
-        return scaled + starts[axis] if starts[axis] else scaled
-
     return compute(
-        sizes, lambda *axes: x[tuple(position(axis, index) for axis, index in enumerate(axes))]
+        sizes,
+        lambda *axes: x[
+            tuple(
+                index * step + start for index, step, start in zip(axes, steps, starts, strict=True)
+            )
+        ],
     )
 
 

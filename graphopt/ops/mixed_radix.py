@@ -3,7 +3,7 @@
 Groups of axes whose products agree are independent. Within a group the strides of both shapes cut
 the linear index into digits; where each stride divides the next, every index is a sum of digits of
 single axes (`i // 4`, `i % 4`, `i * 4 + j`), which simplifies well. Only groups without that chain
-of divisors are flattened and taken apart again.
+of divisors, and sizes that are not known, are flattened and taken apart again: the same index.
 """
 
 from __future__ import annotations
@@ -19,6 +19,9 @@ from tensorgen.types import Shape, int64, row_major_strides
 def reshaped_indices(source: Shape, target: Shape, axes: Sequence[Expr]) -> tuple[Expr, ...]:
     """The indices into `source` of the element at `axes` of `target`, both row-major."""
     assert prod(source) == prod(target)
+    if not all(isinstance(size, int) for size in (*source, *target)):
+        linear = _sum_of([(const(0, int64), 1), *zip(axes, row_major_strides(target), strict=True)])
+        return tuple(_by_linear_index(source, row_major_strides(source), linear))
     result: list[Expr] = [const(0, int64)] * len(source)
     if prod(source) == 0:
         return tuple(result)
@@ -66,7 +69,7 @@ def _group_indices(sizes: Shape, extents: Shape, axes: Sequence[Expr]) -> list[E
 def _by_linear_index(sizes: Shape, strides: Shape, linear: Expr) -> list[Expr]:
     result = []
     for position, (size, stride) in enumerate(zip(sizes, strides, strict=True)):
-        quotient = linear if stride == 1 else linear // stride
+        quotient = linear if position == len(sizes) - 1 else linear // stride
         result.append(quotient if position == 0 else quotient % size)
     return result
 

@@ -8,10 +8,18 @@ from graphopt.search.cost import AnalyticCost, CostModel, KernelCost, Machine
 from graphopt.search.measure import Measured, measure
 from graphopt.search.measured_search import MeasuredSearch, measured_search
 from graphopt.search.records import KernelRecords, RecordedCost, RecordsError
-from graphopt.search.search import AppliedAt, SearchResult, SearchSettings, search
+from graphopt.search.search import (
+    DEFAULT_SETTINGS,
+    AppliedAt,
+    SearchResult,
+    SearchSettings,
+    search,
+)
+from graphopt.search.shipped import search_rules
 from graphopt.search.spot_check import Checked, spot_check
 
 __all__ = [
+    "DEFAULT_SETTINGS",
     "AnalyticCost",
     "AppliedAt",
     "Checked",
@@ -29,5 +37,6 @@ __all__ = [
     "measure",
     "measured_search",
     "search",
+    "search_rules",
     "spot_check",
 ]

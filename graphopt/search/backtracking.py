@@ -3,8 +3,9 @@
 What it does: keeps graphs in a queue by cost, takes the cheapest, and tries every rule at every
 place. A successor joins the queue if it costs less than `alpha` times the best graph known, so
 that a step may cost a little if what it makes possible saves more. Before single places, each rule
-is tried at all its places at once. Graphs are told apart by digest. The same inputs give the same
-result unless the budget of seconds ends the search.
+is tried at all its places at once. A rule that only leads to another (`chains`) is applied together
+with it. Graphs are told apart by digest. The same inputs give the same result unless the budget of
+seconds ends the search.
 
 Sources: Jia et al., "TASO" (SOSP 2019), algorithm 2; Jia et al., "Optimizing DNN computation with
 relaxed graph substitutions" (MetaFlow, SysML 2019), for alpha.
@@ -16,10 +17,11 @@ from __future__ import annotations
 
 import heapq
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from itertools import count
+from types import MappingProxyType
 
 from graphopt.graph import Graph
 from graphopt.search.cost import GraphCost
@@ -27,6 +29,8 @@ from graphopt.search.moves import Application, Position, rules_with_places
 from graphopt.search.places import RuleIndex
 
 Clock = Callable[[], float]
+
+NO_CHAINS: Mapping[str, str] = MappingProxyType({})
 
 
 class StopReason(Enum):
@@ -82,9 +86,13 @@ def backtrack(
     cost: GraphCost,
     budget: Budget,
     clock: Clock = time.monotonic,
+    chains: Mapping[str, str] = NO_CHAINS,
 ) -> Found:
-    """The cheapest graph found from `graph`; the graph itself if none is cheaper."""
-    run = _Run(index, cost, budget, clock)
+    """The cheapest graph found from `graph`; the graph itself if none is cheaper.
+
+    `chains` names rules that are applied together with another, behind them.
+    """
+    run = _Run(index, cost, budget, clock, chains)
     return run.search(graph)
 
 
@@ -97,8 +105,21 @@ class _Stopped(Exception):
 
 
 class _Run:
-    def __init__(self, index: RuleIndex, cost: GraphCost, budget: Budget, clock: Clock) -> None:
+    def __init__(
+        self,
+        index: RuleIndex,
+        cost: GraphCost,
+        budget: Budget,
+        clock: Clock,
+        chains: Mapping[str, str],
+    ) -> None:
         self.index = index
+        numbers = {rule.name: number for number, rule in enumerate(index.rules)}
+        self.chains = {
+            numbers[first]: numbers[second]
+            for first, second in chains.items()
+            if first in numbers and second in numbers
+        }
         self.cost = cost
         self.budget = budget
         self.clock = clock
@@ -141,13 +162,25 @@ class _Run:
                     self.check_budget()
                     position, applications = state.position.apply_everywhere(rule, places)
                     if len(applications) > 1:
-                        self.consider(position, (*state.path, *applications))
+                        self.follow(rule, position, (*state.path, *applications), places)
             self.push(state, 1)
             return
         for step in state.position.successors():
             self.check_budget()
             position = Position(step.graph, self.index, state.position, step)
-            self.consider(position, (*state.path, step.application))
+            self.follow(step.rule, position, (*state.path, step.application), 1)
+
+    def follow(
+        self, rule: int, position: Position, path: tuple[Application, ...], places: int
+    ) -> None:
+        """Consider what a rule led to, behind the rule that it is chained to."""
+        second = self.chains.get(rule)
+        if second is None:
+            self.consider(position, path)
+            return
+        behind, applications = position.apply_everywhere(second, places)
+        if applications:
+            self.consider(behind, (*path, *applications))
 
     def check_budget(self) -> None:
         if self.explored >= self.budget.graphs:

@@ -21,7 +21,21 @@ from graphopt.search.kernels import Kernels
 from graphopt.search.promised import Promise, WeightOnly
 from tensorgen.contraction import contraction_of, has_tiles
 from tensorgen.dialects import vector_dialect
-from tensorgen.expr import Apply, Axis, Expr, Load, Reduce, TensorExpr, children, loads, walk
+from tensorgen.expr import (
+    Apply,
+    Axis,
+    Expr,
+    Load,
+    Reduce,
+    Select,
+    TensorExpr,
+    children,
+    free_axes,
+    loads,
+    walk,
+)
+from tensorgen.flat import flat_index
+from tensorgen.simplify import affine
 from tensorgen.sketch import PARALLEL_WORK, register_tiles
 from tensorgen.target import Target
 from tensorgen.task import Task
@@ -50,11 +64,15 @@ class Machine:
     """
 
     frequency: float = 3.0e9
-    bandwidths: tuple[float, float, float, float] = (120e9, 60e9, 25e9, 12e9)
-    kernel_seconds: float = 0.3e-6
+    bandwidths: tuple[float, float, float, float] = (120e9, 80e9, 45e9, 15e9)
+    kernel_seconds: float = 0.05e-6
     wake_seconds: float = 2.0e-6
     costly_cycles: float = 12.0
     """Cycles for one vector of a function that is no single instruction: exp, tanh, erf."""
+    scattered_cycles: float = 4.0
+    """Cycles to read one vector of elements that do not lie next to each other."""
+    choice_cycles: float = 8.0
+    """Cycles of a choice that differs within a vector: padding, borders."""
 
 
 DEFAULT_MACHINE = Machine()
@@ -84,46 +102,77 @@ class AnalyticCost:
 
     def _cycles(self, task: Task) -> tuple[float, bool]:
         """Cycles of the busiest thread, and whether several take part."""
-        stages = [self._stage_cycles(stage) for stage in task.stages]
-        parallel = self.threads > 1 and sum(stages) >= PARALLEL_WORK / 4
-        workers = self.threads if parallel else 1
         contraction = contraction_of(task)
         if contraction is not None and has_tiles(contraction):
             dialect = vector_dialect(self.target.isa, contraction.dtype)
             if dialect is not None:
+                parallel = self._is_shared(_sums(task.stages[0]) / self._lanes(task.stages[0]))
+                workers = self.threads if parallel else 1
                 tiles = register_tiles(task, contraction, dialect, workers)
                 cycles = min((tile.cycles for tile in tiles), default=None)
                 if cycles is not None:
-                    return cycles + sum(stages[1:]) / workers, parallel
-        return sum(stages) / workers, parallel
+                    rest = sum(self._stage_cycles(stage) for stage in task.stages[1:])
+                    return cycles + rest / workers, parallel
+        total = sum(self._stage_cycles(stage) for stage in task.stages)
+        parallel = self._is_shared(total)
+        return total / (self.threads if parallel else 1), parallel
+
+    def _is_shared(self, cycles: float) -> bool:
+        return self.threads > 1 and cycles >= PARALLEL_WORK / 4
+
+    def _lanes(self, stage: TensorExpr) -> int:
+        return max(self.target.vector_lanes(stage.type.dtype.bits), 1)
 
     def _stage_cycles(self, stage: TensorExpr) -> float:
-        """Cycles of one core for a stage as a loop nest, all lanes in use."""
-        total = stage.type.size * 1.0
-        seen: set[bytes] = set()
-        pending: list[tuple[Expr, int]] = [(stage.body, stage.type.size)]
-        while pending:
-            term, times = pending.pop()
-            if term.digest in seen:
-                continue
-            seen.add(term.digest)
-            match term:
-                case Reduce():
-                    times *= prod(axis.extent for axis in term.axes)
-                    total += times
-                    pending.append((term.body, times))
-                case Load():
-                    total += times
-                case _:
-                    total += times * self._operator_cycles(term)
-                    pending.extend((part, times) for part in children(term))
-        return total / max(self.target.vector_lanes(stage.type.dtype.bits), 1)
+        """Cycles of one core for a stage as a loop nest whose lanes run along the last axis."""
+        lanes = self._lanes(stage)
+        last = next((axis for axis in reversed(stage.axes) if axis.extent != 1), None)
+        vectors = stage.type.size / lanes
+        if last is not None:
+            vectors *= -(-last.extent // lanes) * lanes / last.extent
+        return vectors * (1.0 + self._term_cycles(stage.body, last, lanes, set()))
 
-    def _operator_cycles(self, term: Expr) -> float:
-        if not isinstance(term, Apply):
+    def _term_cycles(self, term: Expr, last: Axis | None, lanes: int, seen: set[bytes]) -> float:
+        """Cycles of a vector of a term, what was seen before left out."""
+        if term.digest in seen:
             return 0.0
-        simple = bool(term.op.symbol) or term.op.name in ("max", "min", "neg", "abs")
-        return 1.0 if simple else self.machine.costly_cycles
+        seen.add(term.digest)
+
+        def cycles(part: Expr) -> float:
+            return self._term_cycles(part, last, lanes, seen)
+
+        match term:
+            case Reduce():
+                return prod(axis.extent for axis in term.axes) * (1.0 + cycles(term.body))
+            case Load():
+                return 1.0 if _in_order(term, last) else self.machine.scattered_cycles
+            case Select():
+                chosen = cycles(term.then), cycles(term.otherwise)
+                if last is not None and last in free_axes(term.condition):
+                    return self.machine.choice_cycles + sum(chosen)
+                # The choice is made outside the inner loop, which runs one of both.
+                return max(chosen)
+            case Apply():
+                simple = bool(term.op.symbol) or term.op.name in ("max", "min", "neg", "abs")
+                own = 1.0 if simple else self.machine.costly_cycles
+                return own + sum(map(cycles, term.args))
+            case _:
+                return sum(map(cycles, children(term)))
+
+
+def _sums(stage: TensorExpr) -> float:
+    """How many terms a stage adds up."""
+    reductions = (term for term in walk(stage.body) if isinstance(term, Reduce))
+    return stage.type.size * prod(axis.extent for term in reductions for axis in term.axes)
+
+
+def _in_order(load: Load, last: Axis | None) -> bool:
+    """Whether lanes along an axis read one element, or elements next to each other."""
+    if last is None or not any(last in free_axes(index) for index in load.indices):
+        return True
+    form = affine(flat_index(load.indices, load.type.shape))
+    plain = all(isinstance(atom, Axis) for atom, _ in form.terms)
+    return plain and form.coefficient(last) in (0, 1)
 
 
 def bytes_moved(task: Task) -> int:

@@ -135,7 +135,7 @@ class Kernels:
             return self._promised(value, operands)
         node = value
         if any(a is not b for a, b in zip(operands, value.inputs, strict=True)):
-            node = value.op(*operands, **value.keywords)
+            node = Node(value.op, operands, value.params, value.type)
         for rule in self._rules.get(node.op.name, ()):
             for bindings in match(rule.source, (node,)):
                 values = replacement(rule, (node,), bindings, _read_once)

@@ -92,6 +92,8 @@ class Successor:
     graph: Graph
     image: Mapping[bytes, Value] = field(repr=False)
     application: Application
+    rule: int = 0
+    """Its number in the index of the search."""
 
 
 class Position:
@@ -185,7 +187,8 @@ class Position:
             for bindings in self.index.bindings(place):
                 values = replacement(rule, place.roots, bindings, uses)
                 if values is not None:
-                    yield applied(self.graph, Application(rule, place.roots, values, bindings))
+                    application = Application(rule, place.roots, values, bindings)
+                    yield applied(self.graph, application, place.rule)
 
     def apply_everywhere(self, rule: int, limit: int) -> tuple[Position, tuple[Application, ...]]:
         """The position after one rule at place after place, until none is left or `limit` uses."""
@@ -228,7 +231,7 @@ def _literal(value: Value) -> bytes | None:
     return value.digest if isinstance(value, Constant) and not is_promisable(value) else None
 
 
-def applied(graph: Graph, application: Application) -> Successor:
+def applied(graph: Graph, application: Application, rule: int = 0) -> Successor:
     """The graph with the roots of an application replaced. Equal values become one."""
     swap = {
         root.digest: value
@@ -241,9 +244,10 @@ def applied(graph: Graph, application: Application) -> Successor:
             image[node.digest] = put
         elif any(operand.digest in image for operand in node.inputs):
             operands = tuple(image.get(operand.digest, operand) for operand in node.inputs)
-            image[node.digest] = node.op(*operands, **node.keywords)
+            # Operands keep their types, so the node keeps its own.
+            image[node.digest] = Node(node.op, operands, node.params, node.type)
     outputs = [image.get(output.digest, output) for output in graph.outputs]
-    return Successor(graph.with_outputs(outputs), image, application)
+    return Successor(graph.with_outputs(outputs), image, application, rule)
 
 
 def rules_with_places(places: Sequence[Place]) -> dict[int, int]:

@@ -49,7 +49,7 @@ class Region:
         for value in topological_order(result.outputs):
             if isinstance(value, Node):
                 operands = tuple(made[operand] for operand in value.inputs)
-                made[value] = value.op(*operands, **value.keywords)
+                made[value] = Node(value.op, operands, value.params, value.type)
             else:
                 leaf = self.leaves.get(value, value)
                 made[value] = current.get(leaf, leaf)

@@ -11,8 +11,10 @@ What it does not: measure the whole graph, or simplify it (`optimize`).
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from math import ceil
 
 from graphopt.fold import FoldLimits, fold_constants
 from graphopt.graph import Graph, Value
@@ -20,9 +22,12 @@ from graphopt.rule import Rule
 from graphopt.search.backtracking import Budget, Clock, Found, StopReason, backtrack
 from graphopt.search.cost import CostModel, KernelCost
 from graphopt.search.moves import Application
+from graphopt.search.needed import needed_applications
 from graphopt.search.places import RuleIndex
 from graphopt.search.regions import Region, regions
+from graphopt.search.shipped import CHAINS
 from graphopt.search.spot_check import Check, Checked, spot_check
+from tensorgen.task import Task
 
 JOINED_WEIGHTS = FoldLimits(growth=10.0, work=2**33)
 """Costs take for granted that weights are computed at compile time, so more may be than otherwise:
@@ -34,16 +39,21 @@ class SearchSettings:
     """What a search may use and how it cuts.
 
     `alpha` bounds how much more than the best a graph may cost to be rewritten further (1.0: none).
-    `seconds` bounds the whole search, `graphs` each distinct region, `growth` the nodes of a
-    region's graphs as a multiple of its own (see `Budget`); regions of more than `region_nodes` are
-    divided. `check` judges applications; None checks nothing.
+    `seconds` bounds the whole search, `graphs` each distinct region, `total_graphs` all regions
+    together (None: no bound). A region's graphs may have `growth` times its nodes and `spare_nodes`
+    more; regions of more than `region_nodes` are divided. Applications are kept that make the
+    kernels that they change cheaper by more than the share `least_gain`: costs are not exact, and
+    rounding would change for nothing. `check` judges applications; None checks nothing.
     """
 
-    alpha: float = 1.05
-    seconds: float = 10.0
+    alpha: float = 1.2
+    seconds: float = 30.0
     graphs: int = 200
+    total_graphs: int | None = 600
     growth: float = 1.5
+    spare_nodes: int = 120
     region_nodes: int = 256
+    least_gain: float = 0.02
     check: Check | None = spot_check
 
 
@@ -142,6 +152,7 @@ class _Search:
         self.clock = clock
         self.started = clock()
         self.verdicts: dict[bytes, Checked] = {}
+        self.counted: dict[str, Counter[Task]] = {}
         self.refuted: set[str] = set()
         self.checked = 0
         self.unchecked = 0
@@ -186,8 +197,8 @@ class _Search:
     def searched(self, parts: Sequence[Region]) -> list[_Entry]:
         """Every region with its result; equal ones are searched once.
 
-        The seconds are shared by what a region costs, the dearest first, so that what one region
-        leaves over serves those behind it.
+        Seconds and graphs are shared by what a region costs, the dearest first, so that what one
+        region leaves over serves those behind it.
         """
         first: dict[str, int] = {}
         for number, part in enumerate(parts):
@@ -199,23 +210,55 @@ class _Search:
         found: dict[str, Found] = {}
         left = sum(weight.values())
         for digest in sorted(first, key=lambda digest: (-weight[digest], first[digest])):
-            seconds = self.settings.seconds - (self.clock() - self.started)
-            share = weight[digest] / left if left > 0 else 1.0
-            found[digest] = self.region_result(parts[first[digest]].graph, seconds * share)
+            share = min(1.0, weight[digest] / left) if weight[digest] > 0 else 1.0
+            budget = self.share_of_budget(share, sum(f.explored for f in found.values()))
+            found[digest] = self.region_result(parts[first[digest]].graph, budget)
             left -= weight[digest]
         return [_Entry(part, found[part.graph.digest], first[part.graph.digest]) for part in parts]
 
-    def region_result(self, graph: Graph, seconds: float) -> Found:
-        """The best graph of a region by applications that pass their checks."""
+    def share_of_budget(self, share: float, explored: int) -> Budget:
+        """A share of what is left after so many graphs, rounded up."""
         settings = self.settings
+        seconds = max(0.0, settings.seconds - (self.clock() - self.started))
+        graphs = settings.graphs
+        if settings.total_graphs is not None:
+            graphs = min(graphs, ceil(share * max(0, settings.total_graphs - explored)))
+        return Budget(
+            settings.alpha, seconds * share, graphs, settings.growth, settings.spare_nodes
+        )
+
+    def region_result(self, graph: Graph, budget: Budget) -> Found:
+        """The best graph of a region by applications that pass their checks."""
         while True:
-            budget = Budget(settings.alpha, max(seconds, 0.0), settings.graphs, settings.growth)
-            found = backtrack(graph, self.index, self.cost, budget, self.clock)
+            found = self.only_what_pays(
+                graph, backtrack(graph, self.index, self.cost, budget, self.clock, CHAINS)
+            )
             wrong = self.wrong_rule(found.applications)
             if wrong is None:
                 return found
             self.refuted.add(wrong)
             self.index = RuleIndex([r for r in self.rules if r.name not in self.refuted])
+
+    def only_what_pays(self, graph: Graph, found: Found) -> Found:
+        """What was found, without applications that do not pay."""
+        best, needed = needed_applications(graph, found.applications, self.pays)
+        return replace(found, graph=best, cost=self.cost(best), applications=needed)
+
+    def pays(self, without: Graph, instead: Graph) -> bool:
+        """Whether the kernels that one graph has instead of another's are cheaper enough."""
+        before, after = self.tasks(without), self.tasks(instead)
+        gone, come = (
+            sum(count * self.cost.of_task(task) for task, count in each.items())
+            for each in (before - after, after - before)
+        )
+        return gone - come > self.settings.least_gain * gone
+
+    def tasks(self, graph: Graph) -> Counter[Task]:
+        """How often each kernel of a graph runs."""
+        known = self.counted.get(graph.digest)
+        if known is None:
+            known = self.counted[graph.digest] = Counter(self.cost.kernels.tasks(graph))
+        return known
 
     def wrong_rule(self, applications: Sequence[Application]) -> str | None:
         """The name of a rule that a check refutes."""

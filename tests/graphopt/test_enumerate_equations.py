@@ -7,7 +7,6 @@ from random import Random
 import numpy as np
 import pytest
 
-from graphopt.check_rules import Agreed, Refuted, by_meaning, check_rule
 from graphopt.enumerate.retest import Fails, Holds, Outcome, Untested, retest
 from graphopt.enumerate.rule_text import rules_of
 from graphopt.enumerate.sizes import Grouping, Linear, Unsolvable, draw
@@ -22,7 +21,9 @@ from graphopt.enumerate.trees import (
     tree_text,
 )
 from graphopt.enumerate.vocabulary import Vocabulary, extended, result_shape, taso
+from graphopt.evaluation import by_meaning
 from tensorgen.types import Shape
+from verify.oracle import Agreed, Refuted, judge
 
 TASO, EXTENDED = taso(), extended()
 M, N, K = (Variable(number, 2) for number in range(3))
@@ -220,7 +221,7 @@ def test_splits_become_slices_where_something_settles_their_place() -> None:
         "slice(concat(x, y, axis=1), starts=s0, steps=(1, 1), sizes=n0) => y "
         "where rank(2, x, y), equal(s0, offset_on(shape_of(x), 1))"
     )
-    assert isinstance(check_rule(rule, value_of=by_meaning), Agreed)
+    assert isinstance(judge(rule, 20, value_of=by_meaning), Agreed)
 
 
 def test_an_equation_with_a_constant_matrix_has_no_rule() -> None:
@@ -232,7 +233,7 @@ def test_relu_of_scaled_sums_claims_nothing_of_integers_that_wrap() -> None:
     outer = apply("add", apply("relu", M), apply("relu", M))
     for rule in rules_of(canonical(doubled, outer), Grouping.ANY):
         assert "floating(x)" in str(rule)
-        assert not isinstance(check_rule(rule), Refuted)
+        assert not isinstance(judge(rule, 20), Refuted)
 
 
 def test_ones_are_a_literal_beside_another_operand() -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from graphopt.check_rules import Refuted, by_meaning, by_reference, check_rule
 from graphopt.enumerate import (
     Enumeration,
     EnumerationError,
@@ -17,7 +16,9 @@ from graphopt.enumerate import (
     extended,
     taso,
 )
+from graphopt.evaluation import by_meaning, by_reference
 from graphopt.rules import read_rules
+from verify.oracle import Refuted, judge
 
 
 def reduced_vocabulary(
@@ -199,7 +200,7 @@ def test_rules_agree_with_the_operators_on_their_own_instances(
     for enumeration in (matrices, images, reals):
         for number, rule in enumerate(enumeration.rules):
             value_of = by_meaning if number % 10 == 0 else by_reference
-            outcome = check_rule(rule, count=3, value_of=value_of)
+            outcome = judge(rule, count=3, value_of=value_of)
             assert not isinstance(outcome, Refuted), f"{rule}\n{outcome}"
 
 
@@ -315,5 +316,5 @@ def test_whole_vocabularies(vocabulary: Vocabulary, operators: int, generated: i
     enumeration = enumerate_rules(vocabulary, operators)
     assert enumeration.counts[-1].generated == generated
     for rule in enumeration.rules[::7]:
-        outcome = check_rule(rule, count=3)
+        outcome = judge(rule, count=3)
         assert not isinstance(outcome, Refuted), f"{rule}\n{outcome}"

@@ -137,6 +137,15 @@ def test_literals(literal: int | float | bool, value: Value, equal: bool) -> Non
     assert equals_literal(value, Literal(literal)) is equal
 
 
+def test_a_literal_is_no_constant_that_makes_the_others_larger() -> None:
+    """Of x + 0 under a sum, where 0 had three elements and x one, the proof would not speak."""
+    x, y = Input(0, TensorType(float32, (1,))), Input(1, TensorType(float32, (3,)))
+    zeros = constant(np.zeros(3))
+    assert not found("add(x, 0)", OP["add"](x, zeros))
+    assert not found("add(x, 0)", OP["add"](zeros, x))
+    assert found("add(x, 0)", OP["add"](y, zeros))
+
+
 @pytest.mark.parametrize("dtype", [float16, bfloat16, float32, float64])
 def test_a_literal_integer_is_held_exactly_or_not_at_all(dtype: DType) -> None:
     assert literal_array(Literal(256), dtype) is not None
@@ -188,6 +197,7 @@ def test_bindings_are_values() -> None:
         ("pads_before", ((1, 2, 3, 4),), (0, 0, 1, 2)),
         ("pads_after", ((1, 2, 3, 4),), (0, 0, 3, 4)),
         ("joined_pads", ((0, 0, 1, 1), (0, 0, 2, 2), (1, 2, 3, 4)), (2, 3, 5, 6)),
+        ("kernel_sizes", (constant(np.ones((2, 1, 3, 5))),), (3, 5)),
     ],
 )
 def test_functions(name: str, arguments: tuple[object, ...], result: object) -> None:
@@ -202,6 +212,7 @@ def test_functions(name: str, arguments: tuple[object, ...], result: object) -> 
         ("image", (7, (0, 1))),
         ("on_axis", (X, 2, X)),
         ("aligned_shape", (X, constant(1))),
+        ("kernel_sizes", (X,)),
         ("plus", ((1,), (1, 2))),
         ("inverse", (3,)),
     ],
@@ -251,6 +262,13 @@ def test_functions_without_a_value(name: str, arguments: tuple[object, ...]) -> 
         ("nested", (constant([1, 2]), X), False),
         ("ones", ((1, 1),), True),
         ("nonzero", ((0, 1),), True),
+        ("odd", (3, (1, 5)), True),
+        ("odd", ((3, 2),), False),
+        ("has", ((("groups", 2), ("pads", (0, 0))), "groups", 2), True),
+        ("has", ((("groups", 2), ("pads", (0, 0))), "pads", (0, 1)), False),
+        ("has", ((("groups", 2),), "strides", (1,)), False),
+        ("alike", ((("groups", 2),), (("groups", 2),)), True),
+        ("alike", ((("groups", 2),), (("groups", 1),)), False),
         ("floating", (X,), True),
         ("signed", (Input(0, TensorType(uint8, ())),), False),
     ],

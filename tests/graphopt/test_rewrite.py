@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphopt.check_rules import evaluate
 from graphopt.data_files import data_path
+from graphopt.evaluation import evaluate
 from graphopt.graph import Constant, Graph, Input, Node, Value
 from graphopt.instances import Instance, instances
 from graphopt.ops import OP

@@ -44,7 +44,7 @@ from tests.graphs_for_search import (
 )
 from tests.random_graphs import random_graph
 
-SETTINGS = SearchSettings(seconds=60, graphs=40)
+SETTINGS = SearchSettings(seconds=60, graphs=40, least_gain=0.0)
 
 
 def searched(graph: Graph, settings: SearchSettings = SETTINGS) -> SearchResult:
@@ -127,6 +127,23 @@ def test_a_budget_of_graphs_holds_for_each_region() -> None:
     result = searched(random_products(13, 12), SearchSettings(alpha=2.0, seconds=60, graphs=5))
     assert result.stop is StopReason.GRAPHS
     assert all(region.explored <= 5 for region in result.regions)
+
+
+def test_a_budget_of_graphs_holds_for_all_regions_together() -> None:
+    graph = layers(6)
+    settings = SearchSettings(seconds=60, graphs=40, total_graphs=7)
+    result = searched(graph, settings)
+    assert result.stop is StopReason.GRAPHS
+    # Shares are rounded up.
+    assert 7 <= result.explored <= 7 + result.regions_searched
+    assert searched(graph, SearchSettings(seconds=60, total_graphs=0)).explored == 0
+
+
+def test_what_gains_little_is_left_alone() -> None:
+    graph = distributed()
+    for least, changes in ((0.1, True), (0.99, False)):
+        result = searched(graph, SearchSettings(seconds=60, graphs=40, least_gain=least))
+        assert (result.graph is not graph) == changes
 
 
 def test_no_seconds_no_change() -> None:

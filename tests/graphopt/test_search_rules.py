@@ -7,19 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from graphopt.check_rules import (
-    Agreed,
-    NodeValue,
-    Refuted,
-    by_meaning,
-    by_reference,
-    check_rule,
-)
+from graphopt.evaluation import NodeValue, by_meaning, by_reference
 from graphopt.graph import Constant, Input
 from graphopt.rule_functions import CONDITIONS, FUNCTIONS, Undefined
 from graphopt.rules import read_rules
 from tensorgen.types import TensorType, float32
 from tests.graphs_for_search import search_rules
+from verify.oracle import Agreed, Refuted, judge
 
 RULES = {rule.name: rule for rule in search_rules()}
 
@@ -29,7 +23,7 @@ def _agreed(name: str, wanted: int, value_of: NodeValue = by_reference) -> int:
     tested = 0
     for seed in range(60):
         # Slices that adjoin are drawn seldom.
-        outcome = check_rule(RULES[name], wanted - tested, seed=seed, value_of=value_of)
+        outcome = judge(RULES[name], wanted - tested, seed=seed, value_of=value_of)
         assert not isinstance(outcome, Refuted), str(outcome)
         tested += outcome.instances if isinstance(outcome, Agreed) else 0
         if tested >= wanted:
@@ -61,7 +55,7 @@ def test_a_search_rule_agrees_by_the_meaning_of_operators(name: str) -> None:
 )
 def test_a_false_variant_is_refuted(text: str) -> None:
     [rule] = read_rules(text)
-    assert any(isinstance(check_rule(rule, 40, seed=seed), Refuted) for seed in range(3))
+    assert any(isinstance(judge(rule, 40, seed=seed), Refuted) for seed in range(3))
 
 
 def test_truth_conditions_of_search_rules_are_needed() -> None:
@@ -72,7 +66,7 @@ def test_truth_conditions_of_search_rules_are_needed() -> None:
         truth = [c for c in rule.where if not CONDITIONS[c.function].profit]
         assert truth
         bare = replace(rule, where=tuple(c for c in rule.where if c not in truth))
-        outcomes = [check_rule(bare, 200, seed=seed) for seed in range(8)]
+        outcomes = [judge(bare, 200, seed=seed) for seed in range(8)]
         assert any(isinstance(outcome, Refuted) for outcome in outcomes), name
 
 

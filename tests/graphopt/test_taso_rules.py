@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphopt.check_rules import Agreed, check_rule
 from graphopt.graph import Constant, Node
 from graphopt.instances import find_instance
 from graphopt.ops import OP
@@ -26,6 +25,7 @@ from graphopt.taso_schema import (
     decode_substitutions,
 )
 from tests.taso_file import Params, encoded, op, taso_file
+from verify.oracle import Agreed, judge
 
 P = Parameter
 CONV: Params = {
@@ -207,7 +207,9 @@ def test_pools_have_literal_kernels_and_averages_count_padding() -> None:
         f"{pooled.format('concat(x, y, axis=1)')}"
     )
     [rule] = read_rules(f"rule: {text}")
-    assert check_rule(rule, 10) == Agreed(10)
+    outcome = judge(rule, 10)
+    assert isinstance(outcome, Agreed), outcome
+    assert outcome.instances == 10
 
 
 def test_maximum_pools_transposes_and_scalars() -> None:

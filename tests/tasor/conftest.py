@@ -1,7 +1,9 @@
-"""What the tests of the front door share: a small model, and a cache of their own."""
+"""What the tests of the front door share: a small model, a cache of their own, a browser."""
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -9,7 +11,11 @@ import onnx
 import pytest
 
 from tasor.command_line import main
+from tests.browser import Browser, chromium, running_browser
 from tests.tasor.small_models import small_model
+
+NOBODY = 65534
+"""The number of a user without rights."""
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -19,6 +25,33 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         patch.setenv("TASOR_CACHE", str(tmp_path_factory.mktemp("cache")))
         patch.setattr("tasor.command_run._SECONDS", 0.01)
         yield
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """A headless Chromium; tests that need it are skipped where there is none."""
+    program = chromium()
+    if program is None:
+        pytest.skip("no Chromium is here to open reports in; the variable CHROMIUM may name one")
+    with running_browser(program, tmp_path_factory.mktemp("browser")) as started:
+        yield started
+
+
+@pytest.fixture
+def read_only_folder() -> Iterator[Path]:
+    """A folder that the test may not write, even where the tests run as root."""
+    root = hasattr(os, "setresuid") and os.geteuid() == 0
+    folder = Path(tempfile.mkdtemp())  # pytest's own folders are closed to other users
+    folder.chmod(0o555)
+    if root:
+        os.setresuid(NOBODY, NOBODY, 0)
+    try:
+        yield folder
+    finally:
+        if root:
+            os.setresuid(0, 0, 0)
+        folder.chmod(0o755)
+        folder.rmdir()
 
 
 @pytest.fixture

@@ -147,10 +147,11 @@ def test_dump_writes_each_stage(tasor_command: Command, model: Path, tmp_path: P
     words = ("-o", tmp_path / "out", "--shape", "x=2,6", "--dump", tmp_path / "stages")
     assert tasor_command("compile", model, *words)[0] == 0
     names = sorted(path.name for path in (tmp_path / "stages").iterdir())
-    assert names[:6] == [
+    assert names[:7] == [
         "1-imported.txt",
         "2-rules.txt",
         "3-optimized.txt",
+        "3-searched.txt",
         "4-tasks.txt",
         "5-schedules.txt",
         "6-arena.txt",
@@ -401,7 +402,9 @@ def test_names_from_models_do_no_harm(tasor_command: Command, tmp_path: Path, na
     assert [path.suffix for path in result.iterdir()] == [".npy"]
     found = {path.name for path in tmp_path.iterdir()}
     assert found == {"hostile.onnx", "out", "result", "dump", "o.onnx", "r.html"}
-    assert b"[red]" not in (tmp_path / "r.html").read_bytes()
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "<script" not in page
+    assert not set(page) & {"\x1b", "\u202e"}
 
 
 @pytest.mark.parametrize("stem", ["int", "a b.c", "ü", "1", "-x", "n" * 200, "_", "'$(x)`"])

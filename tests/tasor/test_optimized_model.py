@@ -11,7 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import tasor
 from graphopt.onnx_export.errors import ExportError
-from tasor.command_compile import report_page
+from tasor.optimize_report import report_page
 from tests.tasor.small_models import assert_close, expected_output, small_model
 
 
@@ -73,7 +73,7 @@ def test_the_report_counts_operators_and_rules() -> None:
 
 
 def test_the_page_holds_names_as_text_only() -> None:
-    page = report_page(tasor.optimize(scaled_model()).report)
+    page = report_page(tasor.optimize(scaled_model()))
     assert page.startswith("<!DOCTYPE html>")
     assert "conv" in page
     assert "<script" not in page

@@ -2,34 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tasor.errors import OutputError
 from tasor.output_file import check_file_place, created_folders, write_file, write_files
-
-NOBODY = 65534
-
-
-@pytest.fixture
-def read_only_folder() -> Iterator[Path]:
-    """A folder that the test may not write, even where the tests run as root."""
-    root = hasattr(os, "setresuid") and os.geteuid() == 0
-    folder = Path(tempfile.mkdtemp())  # pytest's own folders are closed to other users
-    folder.chmod(0o555)
-    if root:
-        os.setresuid(NOBODY, NOBODY, 0)
-    try:
-        yield folder
-    finally:
-        if root:
-            os.setresuid(0, 0, 0)
-        folder.chmod(0o755)
-        folder.rmdir()
 
 
 def names(folder: Path) -> list[str]:

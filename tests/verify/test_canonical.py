@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from tensorgen.sizes import Size
 from verify.assumptions import Assumptions
 from verify.canonical import canonical
-from verify.equality import Equal, Open, compared
+from verify.certificate import Comparison
+from verify.equality import Open, compared
 from verify.normal_form import (
     Call,
     Element,
-    Extreme,
+    Folded,
     Guard,
     Member,
     Product,
@@ -61,7 +62,7 @@ def points(
             yield inner
 
 
-def atom_at(value: Element | Call | Extreme, point: Mapping[str, int]) -> Fraction:
+def atom_at(value: Element | Call | Folded, point: Mapping[str, int]) -> Fraction:
     match value:
         case Element(operand=-1, indices=(index,)):
             return Fraction(size_at(index, point))
@@ -73,7 +74,7 @@ def atom_at(value: Element | Call | Extreme, point: Mapping[str, int]) -> Fracti
             return Fraction(mixed % 17 - 8)
         case Call(args=(arg,)):
             return value_at(arg, point) ** 2 + 1
-        case Extreme(members=members):
+        case Folded(members=members):
             return max(
                 value_at(member.value, inner)
                 for member in members
@@ -140,7 +141,7 @@ def test_the_form_has_the_same_value(value: Sum) -> None:
 @settings(deadline=None, max_examples=60)
 @given(sums(), sums())
 def test_what_is_called_equal_is(left: Sum, right: Sum) -> None:
-    if isinstance(compared(left, right, Assumptions()), Equal):
+    if isinstance(compared(left, right, Assumptions(), (), ()), Comparison):
         for i, n in product(range(3), range(3)):
             point = {"i0": i, "n": n}
             assert value_at(left, point) == value_at(right, point)
@@ -157,8 +158,25 @@ def test_a_sum_over_a_joined_range_splits() -> None:
     apart = summed([("k'1'", N)], atom(Element(0, (Size.variable("k'1'"),)))) + summed(
         [("k'2'", m)], atom(Element(1, (Size.variable("k'2'"),)))
     )
-    assert isinstance(compared(joined, apart, Assumptions()), Equal)
-    assert isinstance(compared(joined, scaled(apart, 2), Assumptions()), Open)
+    assert isinstance(compared(joined, apart, Assumptions(), (), ()), Comparison)
+    assert isinstance(compared(joined, scaled(apart, 2), Assumptions(), (), ()), Open)
+
+
+def test_a_variable_that_starts_above_is_not_zero() -> None:
+    """Once it was taken for a quotient by -1; and what a shifted variable became was lost."""
+    k = Size.variable("k'0'")
+    between = frozenset(
+        {Guard(3 - k, Relation.NONNEGATIVE), Guard(k - ROW - 2, Relation.NONNEGATIVE)}
+    )
+    value: Sum = (Product(Fraction(1), ("k'0'",), between, ((Element(0, (k,)), 1),)),)
+    form = canonical(value, Assumptions())
+    for row in range(3):
+        assert value_at(form, {"i0": row}) == value_at(value, {"i0": row})
+    single = frozenset({Guard(ROW - k, Relation.NONNEGATIVE), Guard(k - ROW, Relation.NONNEGATIVE)})
+    (term,) = canonical(
+        (Product(Fraction(1), ("k'0'",), single, ((Element(0, (k,)), 1),)),), Assumptions()
+    )
+    assert sum_text((term,)) == "x0[i0]"
 
 
 def test_a_variable_that_nothing_reads_counts() -> None:
@@ -182,7 +200,7 @@ def test_cases_add_up_to_everything() -> None:
     guard = Guard(ROW - N, Relation.NONNEGATIVE)
     x = atom(Element(0, (ROW,)))
     parts = times(indicator([guard]), x) + times(indicator([guard.negated]), x)
-    assert isinstance(compared(parts, x, Assumptions()), Equal)
+    assert isinstance(compared(parts, x, Assumptions(), (), ()), Comparison)
 
 
 def test_a_maximum_forgets_what_cannot_be_reached() -> None:
@@ -191,5 +209,5 @@ def test_a_maximum_forgets_what_cannot_be_reached() -> None:
         ("k'0'",), frozenset({Guard(N - 1 - k, Relation.NONNEGATIVE)}), atom(Element(0, (k,)))
     )
     never = Member((), frozenset({Guard(Size.of(-1), Relation.NONNEGATIVE)}), atom(Element(1, ())))
-    both, one = atom(Extreme("max", (reached, never))), atom(Extreme("max", (reached,)))
-    assert isinstance(compared(both, one, Assumptions()), Equal)
+    both, one = atom(Folded("max", (reached, never))), atom(Folded("max", (reached,)))
+    assert isinstance(compared(both, one, Assumptions(), (), ()), Comparison)

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import DTypeLike
 
-from graphopt.check_rules import by_meaning
 from graphopt.data_files import data_path
+from graphopt.evaluation import by_meaning, by_reference
 from graphopt.graph import Constant, Node, Param, Value
-from graphopt.instances import find_instance
+from graphopt.instances import FLOATS, OTHERS, find_instance
 from graphopt.ops import OP, OPS
 from graphopt.ops.spec import OpSpec
 from graphopt.pattern import Literal
@@ -52,6 +52,19 @@ def holding(values: object, dtype: DTypeLike = np.float64) -> Constant:
         "max(max_pool(x, **p), max_pool(y, **p)) => max_pool(max(x, y), **p)",
         "reduce_prod(mul(x, y), **p) => mul(reduce_prod(x, **p), reduce_prod(y, **p)) "
         "where same_shape(x, y)",
+        "add(conv(x, v, groups=1, **p), conv(y, w, groups=1, **p)) => "
+        "conv(concat(x, y, axis=1), concat(v, w, axis=1), groups=1, **p)",
+        "matmul(x, concat(y, z, axis=1)) => concat(matmul(x, y), matmul(x, z), axis=1)",
+        "concat(conv(x, v, groups=1, **p), conv(x, w, groups=1, **p), axis=1) => "
+        "conv(x, concat(v, w, axis=0), groups=1, **p)",
+        "matmul(matmul(x, y), z) => matmul(x, matmul(y, z))",
+        "concat(sum_pool(x, **p), sum_pool(y, **p), axis=1) => sum_pool(concat(x, y, axis=1), **p)",
+        "matmul(transpose(x, perm=(1, 0)), transpose(y, perm=(1, 0))) => "
+        "transpose(matmul(y, x), perm=(1, 0))",
+        "where(lt(x, y), x, y) => where(lt(x, y), min(x, y), y)",
+        "max(max(x, 0), 0) => max(x, 0)",
+        "gather(x, c, axis=a) => gather(add(x, 0), c, axis=a)",
+        "bitcast(bitcast(x, to='int32'), to='float32') => x",
     ],
 )
 def test_true_rules_agree(text: str) -> None:
@@ -78,10 +91,28 @@ def test_true_rules_agree(text: str) -> None:
         "where lossless(x, 'float32')",
         "max_pool(x, **p) => sum_pool(x, **p)",
         "matmul(x, transpose(x, perm=(1, 0))) => matmul(transpose(x, perm=(1, 0)), x)",
+        "transpose(transpose(x, perm=p), perm=q) => transpose(x, perm=reordered(q, p))",
+        "matmul(x, y) => matmul(y, x)",
+        "conv(mul(x, c), w, **q) => mul(conv(x, w, **q), c)",
+        # true of one group
+        "add(conv(x, v, **p), conv(y, w, **p)) => "
+        "conv(concat(x, y, axis=1), concat(v, w, axis=1), **p)",
+        "max(add(x, y), z) => add(max(x, z), y)",
+        "slice(x, **p) => x",
+        "cast(cast(x, to=t), to=u) => cast(x, to=u)",
+        "reduce_sum(max(x, y), **p) => max(reduce_sum(x, **p), reduce_sum(y, **p))",
+        "bitcast(bitcast(x, to='int32'), to='float32') => neg(x)",
     ],
 )
 def test_false_rules_are_refuted(text: str) -> None:
-    assert isinstance(judge(rule_of(text)), Refuted)
+    assert isinstance(judge(rule_of(text), 200), Refuted)
+
+
+def test_element_types_may_be_chosen() -> None:
+    """x * (1 / y) is x / y of floats only."""
+    rule = rule_of("div(x, y) => mul(x, div(1, y))")
+    assert isinstance(judge(rule, dtypes=FLOATS), Agreed)
+    assert isinstance(judge(rule, dtypes=OTHERS), Refuted)
 
 
 def test_quotients_by_zero_are_no_difference() -> None:
@@ -116,17 +147,20 @@ SHIPPED = [
 ]
 
 
-@pytest.mark.parametrize("rule", SHIPPED[::7], ids=lambda rule: rule.name)
+@pytest.mark.parametrize("rule", SHIPPED, ids=lambda rule: rule.name)
 def test_shipped_rules_agree(rule: Rule) -> None:
-    outcome = judge(rule, 8, seed=5)
+    outcome = judge(rule, 12, seed=1)
     assert isinstance(outcome, Agreed), outcome
+    assert outcome.instances >= 4  # atanh has a value at few of what is drawn
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rule", SHIPPED, ids=lambda rule: rule.name)
-def test_all_shipped_rules_agree(rule: Rule) -> None:
-    outcome = judge(rule, 40, seed=6)
-    assert isinstance(outcome, Agreed), outcome
+def test_shipped_rules_agree_by_the_meaning_of_operators(rule: Rule) -> None:
+    for count, seed, value_of in ((60, 2, by_meaning), (300, 3, by_reference)):
+        outcome = judge(rule, count, seed, value_of=value_of)
+        assert isinstance(outcome, Agreed), outcome
+        assert outcome.instances >= count // 3
 
 
 @pytest.mark.slow
@@ -210,6 +244,12 @@ def test_floats_do_not_overflow_or_cancel() -> None:
     assert Elements().element(small, (0,)) == 1
 
 
+def test_bits_are_those_of_the_type() -> None:
+    bits = applied("bitcast", holding([1.5], np.float32), to="int32")
+    assert Elements().element(bits, (0,)) == 0x3FC00000
+    assert Elements().element(applied("bitcast", bits, to="float32"), (0,)) == Fraction(3, 2)
+
+
 def test_integers_wrap() -> None:
     node = applied("add", holding([127], np.int8), holding([1], np.int8))
     assert Elements().element(node, (0,)) == -128
@@ -240,7 +280,8 @@ def test_what_has_no_value_is_undefined(value: Value) -> None:
         applied("exp", holding([1.0])),
         applied("pow", holding([2.0]), holding([0.5])),
         applied("sqrt", holding([2.0])),
-        applied("bitcast", holding([1.0]), to="int64"),
+        applied("bitcast", applied("div", holding([1.0]), holding([3.0])), to="int64"),
+        applied("bitcast", applied("mul", holding([1e300]), holding([1e300])), to="int64"),
     ],
 )
 def test_what_is_no_rational_is_inexact(value: Value) -> None:

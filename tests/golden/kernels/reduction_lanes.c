@@ -6,7 +6,7 @@ static void reduction_lanes(const float *restrict x, float *restrict out)
     for (ptrdiff_t i = 0; i < 3; i++) {
         float total;
         {
-            float acc[32];
+            float acc[32] TASOR_ALIGNED;
             TASOR_SIMD
             for (ptrdiff_t lane = 0; lane < 32; lane++) {
                 acc[lane] = 0.0f;

@@ -35,7 +35,7 @@ static void register_tile(const float *restrict x, const float *restrict y, cons
             acc_2_1 = _mm512_fmadd_ps(element, vector_1, acc_2_1);
         }
         {
-            float tile[96];
+            float tile[96] TASOR_ALIGNED;
             _mm512_storeu_ps(tile, acc_0_0);
             _mm512_storeu_ps(tile + 16, acc_0_1);
             _mm512_storeu_ps(tile + 32, acc_1_0);
@@ -71,7 +71,7 @@ static void register_tile(const float *restrict x, const float *restrict y, cons
             acc_2_0 = _mm512_fmadd_ps(element, vector_0, acc_2_0);
         }
         {
-            float tile[48];
+            float tile[48] TASOR_ALIGNED;
             _mm512_storeu_ps(tile, acc_0_0);
             _mm512_storeu_ps(tile + 16, acc_1_0);
             _mm512_storeu_ps(tile + 32, acc_2_0);

@@ -67,7 +67,7 @@ static void register_tile_panel(const float *restrict x, const float *restrict y
                 acc_2_0 = _mm256_fmadd_ps(element, vector_0, acc_2_0);
             }
             {
-                float tile[24];
+                float tile[24] TASOR_ALIGNED;
                 _mm256_storeu_ps(tile, acc_0_0);
                 _mm256_storeu_ps(tile + 8, acc_1_0);
                 _mm256_storeu_ps(tile + 16, acc_2_0);

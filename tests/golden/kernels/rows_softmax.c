@@ -6,12 +6,12 @@ static void rows_softmax(const float *restrict x, float *restrict out)
 {
     for (ptrdiff_t i = 0; i < 6; i++) {
         float row0;
-        float row1[70];
+        float row1[70] TASOR_ALIGNED;
         float row2;
         {
             float total;
             {
-                float acc[32];
+                float acc[32] TASOR_ALIGNED;
                 TASOR_SIMD
                 for (ptrdiff_t lane = 0; lane < 32; lane++) {
                     acc[lane] = -INFINITY;
@@ -54,7 +54,7 @@ static void rows_softmax(const float *restrict x, float *restrict out)
         {
             float total;
             {
-                float acc[32];
+                float acc[32] TASOR_ALIGNED;
                 TASOR_SIMD
                 for (ptrdiff_t lane = 0; lane < 32; lane++) {
                     acc[lane] = 0.0f;

@@ -1,0 +1,119 @@
+"""Ablation of the rewrites: the same networks with none, with folding and fusion, with all.
+
+    python -m benchmarks.ablation --suite networks --threads 1 --json FILE
+
+What it does: compiles each network to C three times, from its graph as imported, after the rules
+that always apply (folding, fusion, layout), and after the search by cost with all proved rules, and
+runs the three in turns. Kernels are chosen in the same way for all; what the compiler fuses into
+one kernel, it fuses in each.
+What it does not: tune, or compare with peers (`search_networks`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from math import prod
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.arguments import Parser, count_of, pattern, positive
+from benchmarks.compare import sources
+from graphopt.graph import Graph
+from graphopt.onnx_import import import_model
+from graphopt.optimize import optimize
+from graphopt.search import AnalyticCost, search, search_rules
+from tasor.graph_timing import Running, timed
+from tensorgen.target import host_target
+
+STAGES = ("none", "folding and fusion", "all")
+
+
+@dataclass(frozen=True, slots=True)
+class Ablated:
+    """Milliseconds of one run of a network after each of STAGES, the median of turns, and the
+    operators that its graph then has."""
+
+    network: str
+    milliseconds: tuple[float, ...]
+    operators: tuple[int, ...]
+
+    def speed_up(self, stage: int) -> float:
+        """How many times as fast as without rewrites."""
+        return self.milliseconds[0] / self.milliseconds[stage]
+
+
+def stages(graph: Graph, threads: int, winograd: bool) -> tuple[Graph, ...]:
+    """A graph after each of STAGES."""
+    rewritten = optimize(graph).graph
+    costs = AnalyticCost(host_target(), threads)
+    return graph, rewritten, search(rewritten, search_rules(winograd=winograd), costs).graph
+
+
+def ablated(arguments: argparse.Namespace) -> Iterator[Ablated]:
+    """The networks of a suite, one after the other."""
+    threads = arguments.threads
+    with tempfile.TemporaryDirectory(prefix="tasor-ablation-") as folder:
+        for source in sources(arguments.suite, (1,), arguments.only):
+            path = Path(folder, "model.onnx")
+            case = source.write(path)
+            graph = import_model(case.model, shapes=case.shapes)
+            graphs = stages(graph, threads, arguments.winograd)
+            path.unlink()
+            running = [Running(graph, host_target(), threads) for graph in graphs]
+            timings = timed(running, arguments.seconds, arguments.rounds)
+            yield Ablated(
+                source.name,
+                tuple(item.milliseconds for item in timings),
+                tuple(len(graph.nodes) for graph in graphs),
+            )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = Parser(prog="benchmarks.ablation", description="What the rewrites are worth.")
+    parser.add_argument("--suite", default="networks", choices=("networks", "real"))
+    parser.add_argument("--winograd", action="store_true", help="with minimal filtering")
+    parser.add_argument("--only", type=pattern, default=re.compile(""), metavar="REGEX")
+    parser.add_argument("--threads", type=count_of, default=1, metavar="N")
+    parser.add_argument("--seconds", type=positive, default=6.0, help="for each network")
+    parser.add_argument("--rounds", type=count_of, default=15, help="turns of each graph")
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    return parser
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Run the command line given by `words`; returns the exit code."""
+    arguments = _parser().parse_args(words)
+    progress = Console(stderr=True)
+    rows: list[Ablated] = []
+    for row in ablated(arguments):
+        rows.append(row)
+        progress.print(f"{row.network}: {', '.join(f'{ms:.4g} ms' for ms in row.milliseconds)}")
+    table = Table("network", *(f"{stage}, ms" for stage in STAGES), *STAGES[1:])
+    for row in rows:
+        factors = (f"{row.speed_up(stage):.3f}" for stage in (1, 2))
+        table.add_row(row.network, *(f"{ms:.4g}" for ms in row.milliseconds), *factors)
+    if rows:
+        means = (prod(row.speed_up(n) for row in rows) ** (1 / len(rows)) for n in (1, 2))
+        table.add_row("geometric mean", "", "", "", *(f"{mean:.3f}" for mean in means))
+    Console().print(table)
+    if arguments.json is not None:
+        content = {
+            "threads": arguments.threads,
+            "winograd": arguments.winograd,
+            "stages": STAGES,
+            "rows": [asdict(row) for row in rows],
+        }
+        arguments.json.write_text(f"{json.dumps(content, indent=1)}\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
