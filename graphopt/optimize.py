@@ -15,9 +15,9 @@ from functools import cache
 from graphopt.data_files import data_path
 from graphopt.fold import fold_constants
 from graphopt.graph import Graph
+from graphopt.proofs import load_proved_rules
 from graphopt.rewrite import StopReason, rewrite
 from graphopt.rule import Rule
-from graphopt.rules import load_rules
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +33,13 @@ class Optimized:
 @cache
 def default_rules() -> tuple[Rule, ...]:
     """The rewrites that the product applies."""
-    return load_rules(data_path("rules", "default.rules"))
+    return load_proved_rules(data_path("rules", "default.rules"))
 
 
 @cache
 def lowering_rules() -> tuple[Rule, ...]:
     """The rewrites that prepare a graph for code generation."""
-    return load_rules(data_path("rules", "lowering.rules"))
+    return load_proved_rules(data_path("rules", "lowering.rules"))
 
 
 def optimize(graph: Graph, rules: Sequence[Rule] | None = None) -> Optimized:

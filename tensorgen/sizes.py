@@ -120,6 +120,8 @@ class Size:
         if isinstance(other, int):
             terms[()] = terms.get((), 0) + other
             return Size(terms)
+        if not isinstance(other, Size):
+            return NotImplemented
         for monomial, factor in other.terms.items():
             terms[monomial] = terms.get(monomial, 0) + factor
         return Size(terms)
@@ -133,6 +135,8 @@ class Size:
         if isinstance(other, int):
             return self + -other
         terms = dict(self.terms)
+        if not isinstance(other, Size):
+            return NotImplemented
         for monomial, factor in other.terms.items():
             terms[monomial] = terms.get(monomial, 0) - factor
         return Size(terms)
@@ -143,6 +147,8 @@ class Size:
     def __mul__(self, other: Integer) -> Size:
         if isinstance(other, int):
             return Size({monomial: factor * other for monomial, factor in self.terms.items()})
+        if not isinstance(other, Size):
+            return NotImplemented
         terms: dict[Monomial, int] = {}
         for left, factor in self.terms.items():
             for right, more in other.terms.items():

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import reduce
 from itertools import product as combinations
+from types import MappingProxyType
 from typing import assert_never
 
 from graphopt.graph import Constant, Input, Node, Value
@@ -202,13 +203,23 @@ class Meaning:
 
     # Indices
 
-    def _with_quotients(self, function: Callable[..., Sum], terms: list[Expr], scope: Scope) -> Sum:
+    def _with_quotients(
+        self,
+        function: Callable[..., Sum],
+        terms: list[Expr],
+        scope: Scope,
+        negative: Mapping[str, bool] = MappingProxyType({}),
+    ) -> Sum:
         """`function` of the values of index terms.
 
         A quotient rounded down is a bound variable with the one value for which
-        0 <= dividend - divisor * quotient < divisor.
+        0 <= dividend - divisor * quotient < divisor; or, as variables are never negative, -1 less
+        such a variable: `negative` says which. Where the sign is not known there is a term for
+        either, and the conditions of one of them hold.
         """
         bound: dict[str, tuple[str, tuple[Guard, Guard]]] = {}
+        values: dict[str, Size] = {}
+        doubtful: list[str] = []
 
         def quotient(dividend: Size, divisor: Size) -> Size:
             known = self._known_quotient(dividend, divisor)
@@ -216,15 +227,30 @@ class Meaning:
                 return known
             key = f"{dividend} // {divisor}"
             if key not in bound:
+                if key not in negative and not self.assumptions.is_nonnegative(dividend):
+                    doubtful.append(key)
                 name = fresh_variable("q")
-                low, high = bounds((), (), (Quotient(name, dividend, divisor),))
+                variable = Size.variable(name)
+                values[key] = -1 - variable if negative.get(key) else variable
+                rest = dividend - divisor * values[key]
                 bound[key] = (
                     name,
-                    (Guard(low, Relation.NONNEGATIVE), Guard(high, Relation.NONNEGATIVE)),
+                    (
+                        Guard(rest, Relation.NONNEGATIVE),
+                        Guard(divisor - 1 - rest, Relation.NONNEGATIVE),
+                    ),
                 )
-            return Size.variable(bound[key][0])
+            return values[key]
 
         found = function(*(self._index(term, scope, quotient) for term in terms))
+        if doubtful:
+            return tuple(
+                product
+                for sign in (False, True)
+                for product in self._with_quotients(
+                    function, terms, scope, {**negative, doubtful[0]: sign}
+                )
+            )
         for name, guards in bound.values():
             found = tuple(
                 Product(

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from functools import cache
 
 from graphopt.data_files import data_path
+from graphopt.proofs import load_proved_rules
 from graphopt.rule import Rule
-from graphopt.rules import load_rules
 
 CHAINS: Mapping[str, str] = {
     "conv-phases-2-rows": "winograd-2",
@@ -27,11 +27,11 @@ def search_rules(*, winograd: bool = False) -> tuple[Rule, ...]:
 
     `winograd` adds minimal filtering along the rows of images, F(2, 3) and F(4, 3).
     """
-    rules = load_rules(data_path("rules", "search.rules"))
+    rules = load_proved_rules(data_path("rules", "search.rules"))
     return (*rules, *_winograd_rules()) if winograd else rules
 
 
 def _winograd_rules() -> tuple[Rule, ...]:
     wanted = {*CHAINS, *CHAINS.values()}
-    rules = load_rules(data_path("rules", "winograd.rules"))
+    rules = load_proved_rules(data_path("rules", "winograd.rules"))
     return tuple(rule for rule in rules if rule.name in wanted)
