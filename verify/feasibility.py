@@ -17,6 +17,10 @@ from verify.solver import Fits, Nothing, Silent, answer
 MOST_REPAIRS = 10
 """So many values are changed in search of integers that fit."""
 
+FEW_STEPS = 100_000
+"""The work for one question, see `solver`. A branch that is not closed within it is one more case
+to prove; and what took Z3 more work was too much for other solvers."""
+
 _CANDIDATES = (0, 1, 2, 3, 4, 5, 6, 8, 9, 12)
 
 
@@ -80,7 +84,7 @@ def possible(assumptions: Assumptions) -> Assumptions | str:
     hint = dict(assumptions.hint)
     for part in _components(assumptions):
         question = impossible(part)
-        match answer(question):
+        match answer(question, FEW_STEPS):
             case Nothing():
                 return question
             case Fits(values=values):

@@ -150,7 +150,8 @@ def _fits(case: Json, types: Mapping[str, TensorType], params: Mapping[str, Para
             required.append((plus(size, (((), number),), -1), "=="))
     open_names = {name for size, _ in required for name in variables(size)} - known.keys()
     largest = max([*known.values(), *(abs(number) for _, number in equal), 1])
-    spans = dict.fromkeys(sorted(open_names), (0, largest * largest))
+    # Sizes of results are sums of a few products.
+    spans = dict.fromkeys(sorted(open_names), (0, 4 * largest * largest + 8))
     return next(points(required, known, spans, _upward()), None) is not None
 
 

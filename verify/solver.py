@@ -46,20 +46,20 @@ def seconds_spent() -> float:
 
 
 @lru_cache(maxsize=100_000)
-def answer(question: str) -> Fits | Nothing | Silent:
-    """Z3's answer to a question."""
+def answer(question: str, steps: int = STEPS) -> Fits | Nothing | Silent:
+    """Z3's answer to a question, within so many steps."""
     global _spent
     begun = time.perf_counter()
     try:
-        return _answer(question)
+        return _answer(question, steps)
     finally:
         _spent += time.perf_counter() - begun
 
 
-def _answer(question: str) -> Fits | Nothing | Silent:
+def _answer(question: str, steps: int) -> Fits | Nothing | Silent:
     solver = z3.Solver()
     solver.set("timeout", MILLISECONDS)
-    solver.set("rlimit", STEPS)
+    solver.set("rlimit", steps)
     try:
         solver.from_string(question)
         found = solver.check()

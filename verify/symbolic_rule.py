@@ -315,7 +315,7 @@ class _Builder:
                 steps = [path.fresh("st", 1) for _ in range(rank)]
                 return path.choose((sizes(steps), sizes(-step for step in steps)))
             case (("reshape" | "broadcast_to"), "shape"):
-                return fresh("m", path.choose(tuple(range(1, max(self.ranks.plain) + 1))))
+                return fresh("m", path.choose(tuple(range(max(self.ranks.plain) + 1))))
             case "cast", "to":
                 return path.choose(("float64", "float32", "int64", "bool"))
             case _:
