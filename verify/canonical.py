@@ -304,9 +304,12 @@ def _normal_guards(guards: Iterable[Guard], assumptions: Assumptions) -> list[Gu
         size, opposite = guard.size, -guard.size
         match guard.relation:
             case Relation.NONNEGATIVE:
-                if follows(size, known, but=size):
+                others = [other for other in ordered if other is not guard]
+                if follows(size, known, but=size) or _at_bounds(size, others, assumptions):
                     ordered.remove(guard)
-                elif follows(opposite - 1, known, but=size):
+                elif follows(opposite - 1, known, but=size) or _at_bounds(
+                    opposite - 1, others, assumptions
+                ):
                     return None
             case Relation.NONZERO:
                 if follows(size - 1, known) or follows(opposite - 1, known):
@@ -317,6 +320,14 @@ def _normal_guards(guards: Iterable[Guard], assumptions: Assumptions) -> list[Gu
             case _:
                 assert_never(guard.relation)
     return ordered
+
+
+def _at_bounds(size: Size, guards: list[Guard], assumptions: Assumptions) -> bool:
+    """Whether a polynomial with products is at least 0 at the bounds of its indices."""
+    if all(len(monomial) < 2 for monomial in size.subtracted):
+        return False
+    known = _known(assumptions, guards)
+    return follows(_least(size, known), known)
 
 
 def _known(assumptions: Assumptions, guards: Iterable[Guard]) -> Known:

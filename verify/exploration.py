@@ -112,6 +112,8 @@ class Path:
             or any(other.same(size) or other.same(-size) for other in known.nonzero)
         ):
             return [(False, known)]
+        if known.is_nonnegative(size) and known.is_nonnegative(-size):
+            return [(True, known)]
         return self._possible(known.with_zero(size), known.with_nonzero(size))
 
     def _whether_negative(self, size: Size) -> Sequence[tuple[bool, Assumptions]]:
@@ -131,7 +133,7 @@ class Path:
                 case Assumptions() as fitting:
                     found.append((answer, fitting))
                 case str(question):
-                    self.excluded.append(question)
+                    self.excluded += [question] if question else []
         return found
 
     def quotient(self, dividend: Size, divisor: Size) -> Size:

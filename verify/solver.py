@@ -46,20 +46,20 @@ def seconds_spent() -> float:
 
 
 @lru_cache(maxsize=100_000)
-def answer(question: str, steps: int = STEPS) -> Fits | Nothing | Silent:
-    """Z3's answer to a question, within so many steps."""
+def answer(question: str) -> Fits | Nothing | Silent:
+    """Z3's answer to a question."""
     global _spent
     begun = time.perf_counter()
     try:
-        return _answer(question, steps)
+        return _answer(question)
     finally:
         _spent += time.perf_counter() - begun
 
 
-def _answer(question: str, steps: int) -> Fits | Nothing | Silent:
+def _answer(question: str) -> Fits | Nothing | Silent:
     solver = z3.Solver()
     solver.set("timeout", MILLISECONDS)
-    solver.set("rlimit", steps)
+    solver.set("rlimit", STEPS)
     try:
         solver.from_string(question)
         found = solver.check()
