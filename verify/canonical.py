@@ -9,7 +9,7 @@ names, and adds up equal terms. What it does not: decide whether two forms are e
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import groupby, permutations
@@ -130,11 +130,9 @@ def canonical_member(member: Member, assumptions: Assumptions, depth: int) -> Me
     used = {name for term in value for name in _variables(term)}
     needed = {name for guard in guards for name in guard.size.variables}
     bound = tuple(name for name in bound if name in used or name in needed)
-    parts = [*(guard.text for guard in guards), *map(product_text, value)]
-    candidates = (
-        moved_member(Member(order, guards, value), _names(order, depth))
-        for order in _orders(bound, parts)
-    )
+    free = Member((), guards, value)
+    orders = _orders(bound, lambda names: member_text(moved_member(free, names)))
+    candidates = (moved_member(replace(free, bound=o), _names(o, depth)) for o in orders)
     return min(candidates, key=member_text)
 
 
@@ -465,26 +463,21 @@ def _ordered(term: Product, depth: int) -> Product:
     """The term with bound variables named by an order that their names do not influence."""
     if not term.bound:
         return term
-    parts = [value.text for value, _ in term.factors] + [guard.text for guard in term.guards]
-    candidates = (
-        renamed(replace(term, bound=order), _names(order, depth))
-        for order in _orders(term.bound, parts)
-    )
+    free = replace(term, bound=())
+    orders = _orders(term.bound, lambda names: product_text(renamed(free, names)))
+    candidates = (renamed(replace(free, bound=o), _names(o, depth)) for o in orders)
     return min(candidates, key=product_text)
 
 
-def _orders(bound: tuple[str, ...], parts: list[str]) -> Iterator[tuple[str, ...]]:
-    """Orders of bound variables worth trying: all among those that occur alike."""
+def _orders(
+    bound: tuple[str, ...], text_of: Callable[[Mapping[str, Size]], str]
+) -> Iterator[tuple[str, ...]]:
+    """Orders of bound variables worth trying: all among those that occur alike; `text_of` gives the
+    text with variables renamed, which their order must not influence."""
 
     def signature(name: str) -> str:
-        marked = []
-        for part in parts:
-            if name in part:
-                text = part.replace(name, "@")
-                for other in bound:
-                    text = text.replace(other, "*")
-                marked.append(text)
-        return ";".join(sorted(marked))
+        marks = {other: Size.variable("@1" if other == name else "@0") for other in bound}
+        return text_of(marks)
 
     ranked = sorted(bound, key=lambda name: (signature(name), name))
     groups = [tuple(group) for _, group in groupby(ranked, key=signature)]
