@@ -17,11 +17,11 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
 
 import onnx
 from rich.console import Console
 
+from benchmarks.arguments import Parser, count_of, pattern, positive
 from benchmarks.networks import NETWORKS, network
 from benchmarks.operators import Workload, build, flops, workloads
 from benchmarks.real_models import REAL_MODELS, RealModel
@@ -40,7 +40,6 @@ from tasor.peers import Comparison, Failure, Row, pinned_cpus
 
 EXIT_OK = 0
 EXIT_NO = 1
-EXIT_USAGE = 64
 EXIT_UNAVAILABLE = 69
 
 
@@ -97,36 +96,6 @@ def sources(suite: str, batches: Sequence[int], only: re.Pattern[str]) -> tuple[
     return tuple(source for source in found if only.search(source.name))
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        self.exit(EXIT_USAGE, f"{self.prog}: {message}\n")
-
-
-def _pattern(text: str) -> re.Pattern[str]:
-    try:
-        return re.compile(text)
-    except re.error as error:
-        raise argparse.ArgumentTypeError(
-            f"expected a regular expression, got {text!r}: {error}"
-        ) from error
-
-
-def _positive(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"expected a number above 0, got {text!r}")
-    return value
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"expected a whole number of at least 1, got {text!r}")
-    return int(text)
-
-
 def _engines(text: str) -> tuple[str, ...]:
     names = tuple(dict.fromkeys(text.split(",")))
     unknown = [name for name in names if name not in ENGINES]
@@ -136,18 +105,18 @@ def _engines(text: str) -> tuple[str, ...]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="benchmarks.compare", description="Measure Tasor against its peers.")
+    parser = Parser(prog="benchmarks.compare", description="Measure Tasor against its peers.")
     parser.add_argument("--suite", required=True, choices=("operators", "networks", "real"))
-    parser.add_argument("--threads", type=_count, nargs="+", default=[1], metavar="N")
-    parser.add_argument("--batch", type=_count, nargs="+", default=[1], metavar="N")
-    parser.add_argument("--only", type=_pattern, default=re.compile(""), metavar="REGEX")
+    parser.add_argument("--threads", type=count_of, nargs="+", default=[1], metavar="N")
+    parser.add_argument("--batch", type=count_of, nargs="+", default=[1], metavar="N")
+    parser.add_argument("--only", type=pattern, default=re.compile(""), metavar="REGEX")
     parser.add_argument(
         "--engines", type=_engines, default=ENGINES, metavar="A,B", help="default: all"
     )
     parser.add_argument(
-        "--seconds", type=_positive, default=1.0, help="per case and engine (default 1)"
+        "--seconds", type=positive, default=1.0, help="per case and engine (default 1)"
     )
-    parser.add_argument("--rounds", type=_count, default=5, help="turns per engine (default 5)")
+    parser.add_argument("--rounds", type=count_of, default=5, help="turns per engine (default 5)")
     parser.add_argument("--trials", type=int, default=0, help="tuning trials of tasor.compile")
     parser.add_argument("--json", type=Path, metavar="FILE")
     parser.add_argument("--quiet", action="store_true", help="no progress on stderr")

@@ -10,13 +10,8 @@ What it does not: optimize, or write files.
 from __future__ import annotations
 
 import re
-from base64 import b64encode
 from collections import Counter
-from functools import lru_cache
-from hashlib import sha256
-from pathlib import Path
 
-import jinja2
 from markupsafe import Markup
 
 from graphopt.graph import Graph
@@ -27,8 +22,7 @@ from tasor.graph_search import GraphSearch, NotRun, Times
 from tasor.graph_timing import Timings
 from tasor.optimized_model import OptimizedModel, counted
 from tasor.pipeline import tasor_version
-
-_TEMPLATES = Path(__file__).parent / "templates"
+from tasor.report_page import page_template, shipped_text, source_hash
 
 MOST_DRAWN = 40
 """Graphs of at most so many operators are drawn whole."""
@@ -61,16 +55,16 @@ def report_page(model: OptimizedModel, name: str = "model") -> str:
     report = model.report
     search = report.search
     simplified = model.optimized
-    style = f"{(_TEMPLATES / 'report.css').read_text(encoding='utf-8')}{GRAPH_STYLE}"
+    style = f"{shipped_text('report.css')}{GRAPH_STYLE}"
     stages = [_stage("What the rules changed", model.imported, simplified)]
     if search is not None and search.result.applied:
         heading = "What the search changed" if search.kept else "What the search tried, and dropped"
         stages.append(_stage(heading, simplified, search.result.graph))
-    page = _page().render(
+    page = page_template("optimize_report.html.j2").render(
         name=name,
         version=tasor_version(),
         style=Markup(style),
-        style_hash=Markup(_source_hash(style)),
+        style_hash=Markup(source_hash(style)),
         cards=_cards(model),
         verdict="" if search is None else search.why,
         times=[] if search is None else _time_rows(search),
@@ -226,21 +220,3 @@ def _drawn(side: str, picture: Picture) -> Markup:
         return Markup("<p>nothing</p>")
     rest = f"<p>… and {picture.left_out} operators more</p>" if picture.left_out else ""
     return Markup(graph_svg(picture.boxes, picture.edges, f"the graph {side}") + rest)
-
-
-def _source_hash(text: str) -> str:
-    """What a content security policy names an inline element by."""
-    return f"sha256-{b64encode(sha256(text.encode()).digest()).decode()}"
-
-
-@lru_cache(maxsize=1)
-def _page() -> jinja2.Template:
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_TEMPLATES),
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        autoescape=True,
-    )
-    return environment.get_template("optimize_report.html.j2")

@@ -10,20 +10,14 @@ from __future__ import annotations
 
 import json
 import re
-from base64 import b64encode
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
-from hashlib import sha256
-from pathlib import Path
 from typing import Any
 
-import jinja2
 from markupsafe import Markup
 
 from tasor.audit_views import RuleView, rule_view
 from tasor.graph_drawing import GRAPH_STYLE
-
-_TEMPLATES = Path(__file__).parent / "templates"
+from tasor.report_page import page_template, shipped_text, source_hash
 
 _MOST_TEXT, _LEAST_TEXT, _ALL_TEXT = 200_000, 10_000, 8_000_000
 """Characters of proof on the page: of one rule at most and at least, of all rules together."""
@@ -47,15 +41,15 @@ def report_html(audit: Mapping[str, Any]) -> str:
     rules = audit["rules"]
     budget = max(_LEAST_TEXT, min(_MOST_TEXT, _ALL_TEXT // max(1, len(rules))))
     views = [rule_view(rule, number, budget) for number, rule in enumerate(rules)]
-    style = f"{_text('report.css')}{GRAPH_STYLE}"
-    script = _text("rules_report.js")
-    page = _page().render(
+    style = f"{shipped_text('report.css')}{GRAPH_STYLE}"
+    script = shipped_text("rules_report.js")
+    page = page_template("rules_report.html.j2").render(
         file=audit["file"],
         digest=audit.get("digest"),
         style=Markup(style),
         script=Markup(script),
-        style_hash=Markup(_source_hash(style)),
-        script_hash=Markup(_source_hash(script)),
+        style_hash=Markup(source_hash(style)),
+        script_hash=Markup(source_hash(script)),
         cards=_cards(audit["summary"]),
         trusted=audit.get("trusted", ()),
         not_claimed=audit.get("not_claimed", ()),
@@ -139,28 +133,6 @@ def _filters(views: Sequence[RuleView]) -> list[dict[str, object]]:
 def _footer(audit: Mapping[str, Any]) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in audit["versions"].items())
     return f"Audited in {audit['seconds']:.3g} s with {versions}. The same as data: report.json."
-
-
-def _text(name: str) -> str:
-    return (_TEMPLATES / name).read_text(encoding="utf-8")
-
-
-def _source_hash(text: str) -> str:
-    """What a content security policy names an inline element by."""
-    return f"sha256-{b64encode(sha256(text.encode()).digest()).decode()}"
-
-
-@lru_cache(maxsize=1)
-def _page() -> jinja2.Template:
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_TEMPLATES),
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        autoescape=True,
-    )
-    return environment.get_template("rules_report.html.j2")
 
 
 _SPECIAL = str.maketrans({letter: f"\\{letter}" for letter in "\\`*_[]<>|#~&"})
