@@ -26,12 +26,11 @@ Params = tuple[tuple[str, Param], ...]
 
 
 def _digest(*parts: bytes | str) -> bytes:
-    state = hashlib.blake2b(digest_size=16)
+    encoded: list[bytes] = []
     for part in parts:
         data = part if isinstance(part, bytes) else part.encode()
-        state.update(len(data).to_bytes(8, "little"))
-        state.update(data)
-    return state.digest()
+        encoded += (len(data).to_bytes(8, "little"), data)
+    return hashlib.blake2b(b"".join(encoded), digest_size=16).digest()
 
 
 class _Identified:

@@ -266,11 +266,6 @@ def _contraction_of(task: Task) -> Contraction | None:
     return contraction_of(task)
 
 
-@lru_cache(REMEMBERED_TASKS)
-def _shared_rows(task: Task) -> int:
-    return shared_rows(task)
-
-
 def _keeps_tiles(fragment: Fragment) -> bool:
     """True unless a contraction's epilogue no longer matches its elements one to one."""
     return fragment.contraction is None or _contraction_of(_task_of(fragment)) is not None
@@ -369,15 +364,18 @@ def _is_small(fragment: Fragment) -> bool:
 def fuse_rows(steps: tuple[Step, ...], graph: Graph) -> tuple[Step, ...]:
     """Join steps that walk the same rows after a reduction over the rows' elements."""
     remaining = list(steps)
+    made = {value for step in steps for value in step.outputs}
+    behind = {step.outputs: _behind(step.inputs, made) for step in steps}
     position = 0
     while position < len(remaining):
         seed = remaining[position]
         if starts_rows(seed):
-            group = _grow_rows(seed, remaining, position, graph)
+            group = _grow_rows(seed, remaining, position, behind)
             if len(group) > 1:
                 merged = _merge_rows(group, remaining, graph)
                 rest = [step for step in remaining if step not in group]
                 remaining = _ordered([*rest, merged])
+                behind[merged.outputs] = _behind(merged.inputs, made)
                 position = max(remaining.index(merged), position)
         position += 1
     return tuple(remaining)
@@ -393,37 +391,39 @@ def starts_rows(step: Step) -> bool:
     return _has_reduction(task.stages[0]) or padding
 
 
-def _grow_rows(seed: Step, steps: Sequence[Step], position: int, graph: Graph) -> list[Step]:
+def _grow_rows(
+    seed: Step,
+    steps: Sequence[Step],
+    position: int,
+    behind: Mapping[tuple[Value, ...], Set[Value]],
+) -> list[Step]:
+    """The seed and the steps after it that join; `behind` gives, by a step's outputs, the made
+    values that it reads."""
     group = [seed]
+    # A lone padding takes on its reader's rows.
+    least = _rows(seed.task) if _has_reduction(seed.task.stages[0]) else 1
     produced = set(seed.outputs)
     blocked: set[Value] = set()
-    made = {value for step in steps for value in step.outputs}
     for step in steps[position + 1 :]:
-        behind = _behind(step.inputs, made)
-        reads_group = not behind.isdisjoint(produced)
+        read = behind[step.outputs]
+        reads_group = not read.isdisjoint(produced)
         # Rows behind a view are not followed.
-        tainted = not behind.isdisjoint(blocked) or not (behind & produced) <= set(step.inputs)
-        joins = (
+        tainted = not read.isdisjoint(blocked) or not (read & produced) <= set(step.inputs)
+        may_join = (
             reads_group
             and not tainted
             and len(step.task.stages) == 1
             and not is_tiled(step.task)
             and len(group) < MAX_STAGES
-            and _shares_rows(group, step, graph)
         )
-        if joins:
+        rows = _rows(_row_task([*group, step])[0]) if may_join else 0
+        if rows >= max(least, 1):
             group.append(step)
+            least = rows
             produced.update(step.outputs)
         elif reads_group or tainted:
             blocked.update(step.outputs)
     return group
-
-
-def _shares_rows(group: Sequence[Step], step: Step, graph: Graph) -> bool:
-    """True if a step walks the group's rows; a lone padding takes on its reader's."""
-    rows = _rows_of([*group, step], graph)
-    alone = len(group) == 1 and not _has_reduction(group[0].task.stages[0])
-    return rows >= 1 and (alone or rows >= _rows_of(group, graph))
 
 
 def _behind(values: Iterable[Value], made: Set[Value]) -> set[Value]:
@@ -441,16 +441,13 @@ def _behind(values: Iterable[Value], made: Set[Value]) -> set[Value]:
     return found
 
 
-def _rows_of(group: Sequence[Step], graph: Graph) -> int:
+@lru_cache(REMEMBERED_TASKS)
+def _rows(task: Task) -> int:
     """The common outer axes of the stages, counting only axes with more than one element."""
-    task = _row_task(group, graph)[0]
-    depth = _shared_rows(task)
-    return sum(axis.extent > 1 for axis in task.stages[0].axes[:depth])
+    return sum(axis.extent > 1 for axis in task.stages[0].axes[: shared_rows(task)])
 
 
-def _row_task(
-    group: Sequence[Step], graph: Graph
-) -> tuple[Task, tuple[Value, ...], tuple[Value, ...]]:
+def _row_task(group: Sequence[Step]) -> tuple[Task, tuple[Value, ...], tuple[Value, ...]]:
     """The group as one task; its outputs are all values of the group, trimmed by the caller."""
     produced = [step.outputs[0] for step in group]
     inputs = tuple(
@@ -473,7 +470,7 @@ def _row_task(
 
 
 def _merge_rows(group: Sequence[Step], steps: Sequence[Step], graph: Graph) -> Step:
-    task, inputs, produced = _row_task(group, graph)
+    task, inputs, produced = _row_task(group)
     made = {value for step in steps for value in step.outputs}
     read = (value for step in steps if step not in group for value in step.inputs)
     outside = _behind((*graph.outputs, *read), made)

@@ -44,12 +44,11 @@ Scalar = int | float | bool
 
 def _digest(*parts: bytes | str | int) -> bytes:
     """Content digest of a term: length-prefixed parts, so no two terms share an encoding."""
-    state = hashlib.blake2b(digest_size=16)
+    encoded: list[bytes] = []
     for part in parts:
         data = part if isinstance(part, bytes) else str(part).encode()
-        state.update(struct.pack("<I", len(data)))
-        state.update(data)
-    return state.digest()
+        encoded += (len(data).to_bytes(4, "little"), data)
+    return hashlib.blake2b(b"".join(encoded), digest_size=16).digest()
 
 
 class _Term:
@@ -597,6 +596,8 @@ def inline(consumer: TensorExpr, operand: int, producer: TensorExpr) -> TensorEx
 
 def renumber_operands(tensor: TensorExpr, operands: dict[int, int]) -> TensorExpr:
     """The expression with its operands renumbered."""
+    if all(old == number for old, number in operands.items()):
+        return tensor
 
     def replace(term: Expr) -> Expr | None:
         if isinstance(term, Load):

@@ -335,17 +335,31 @@ LOGIC_RULES: Mapping[str, Callable[..., Expr | None]] = {"and": _and, "or": _or,
 """Rules for operators on bool operands, by operator."""
 
 
+_SIMPLE: set[bytes] = set()
+"""Digests of terms that no rule here changes. A memory, not a state: what it holds changes nothing
+but the time."""
+
+_REMEMBERED = 1 << 20
+"""So many are remembered."""
+
+
 def simplify(expr: Expr) -> Expr:
     """The term with every index and condition in it simplified, bottom up."""
     memo: dict[bytes, Expr] = {}
 
     def visit(term: Expr) -> Expr:
+        if term.digest in _SIMPLE:
+            return term
         known = memo.get(term.digest)
         if known is None:
             known = _rewrite(map_children(term, visit))
             memo[term.digest] = known
+            if known == term:
+                _SIMPLE.add(term.digest)
         return term if known == term else known
 
+    if len(_SIMPLE) > _REMEMBERED:
+        _SIMPLE.clear()
     return visit(expr)
 
 

@@ -199,6 +199,8 @@ def _tiles_for(
     constant = [task.constant[operand] for operand in contraction.operands]
     unit_stride = contraction.factors[vector].coefficient(roles.vectors[-1]) == 1
     row_extent = roles.rows[-1].extent if roles.rows else 1
+    work = _tiled_work(roles, vector, dialect.lanes)
+    vectors_outer = _vectors_outer(roles, vector)
     for source in VectorSource:
         if source is VectorSource.PACKED and not constant[vector]:
             continue
@@ -208,11 +210,11 @@ def _tiles_for(
             continue  # relaying a constant costs nothing at run time
         row_packed = constant[1 - vector] and bool(roles.rows)
         for rows, vectors in _tile_shapes(row_extent, roles.vectors[-1].extent, dialect):
-            outer = source is VectorSource.RUNTIME or _vectors_outer(roles, vector)
+            outer = source is VectorSource.RUNTIME or vectors_outer
             schedule = RegisterTile(
                 vector, source, row_packed, rows, vectors, dialect.lanes, outer, threads > 1
             )
-            cycles = _cycles(roles, schedule, dialect) * _share(roles, schedule, threads)
+            cycles = _cycles(work, schedule, dialect) * _share(roles, schedule, threads)
             yield Estimate(schedule, cycles)
 
 
@@ -242,41 +244,67 @@ def _vectors_outer(roles: Roles, vector: int) -> bool:
     return size[vector] >= size[1 - vector]
 
 
-def _cycles(roles: Roles, schedule: RegisterTile, dialect: VectorDialect) -> float:
+@dataclass(frozen=True, slots=True)
+class _TiledWork:
+    """What the estimates of all tiles of a contraction share: `depth` multiply-adds an element,
+    `outer` repetitions of rows x columns. Runtime packing costs `pack` cycles an element, shared by
+    `repeated` rows of tiles. Rows lie `row_distance` bytes apart; None without rows."""
+
+    depth: int
+    outer: int
+    rows: int
+    columns: int
+    contiguous: bool
+    element_bytes: int
+    pack: float
+    repeated: int
+    row_distance: int | None
+
+
+def _tiled_work(roles: Roles, vector: int, lanes: int) -> _TiledWork:
+    factors, column = roles.contraction.factors, roles.vectors[-1]
+    element_bytes = roles.contraction.dtype.bytes
+    distance = None
+    if roles.rows:
+        distance = abs(factors[1 - vector].coefficient(roles.rows[-1])) * element_bytes
+    return _TiledWork(
+        depth=prod(axis.extent for axis in roles.reduction),
+        outer=prod(a.extent for a in (*roles.batch, *roles.rows[:-1], *roles.vectors[:-1])),
+        rows=roles.rows[-1].extent if roles.rows else 1,
+        columns=column.extent,
+        contiguous=affine(roles.contraction.result).coefficient(column) == 1,
+        element_bytes=element_bytes,
+        pack=1.0 / lanes * 2 if factors[vector].coefficient(column) == 1 else 1.2,
+        repeated=max(prod(axis.extent for axis in roles.rows[:-1]), 1),
+        row_distance=distance,
+    )
+
+
+def _cycles(work: _TiledWork, schedule: RegisterTile, dialect: VectorDialect) -> float:
     """Cycles of all tiles on one core."""
-    depth = prod(axis.extent for axis in roles.reduction)
-    outer = prod(axis.extent for axis in (*roles.batch, *roles.rows[:-1], *roles.vectors[:-1]))
-    row_extent = roles.rows[-1].extent if roles.rows else 1
-    column_extent = roles.vectors[-1].extent
     width = schedule.vectors * dialect.lanes
-    contiguous = affine(roles.contraction.result).coefficient(roles.vectors[-1]) == 1
-    panel = depth * width * roles.contraction.dtype.bytes
+    panel = work.depth * width * work.element_bytes
     load = next(cost for size, cost in VECTOR_LOAD if panel <= size)
+    broadcast = PACKED_BROADCAST if schedule.row_packed else _broadcast_cost(work, schedule)
     total = 0.0
-    for columns, column_tiles in _parts(column_extent, width):
+    for columns, column_tiles in _parts(work.columns, width):
         vectors = -(-columns // dialect.lanes)
         if schedule.source is not VectorSource.DIRECT:
             vectors = schedule.vectors if columns == width else vectors
-        for rows, row_tiles in _parts(row_extent, schedule.rows):
-            broadcast = (
-                PACKED_BROADCAST if schedule.row_packed else _broadcast_cost(roles, schedule)
-            )
+        for rows, row_tiles in _parts(work.rows, schedule.rows):
             step = max(
                 rows * vectors / dialect.multiply_adds_per_cycle,
                 (rows * broadcast + vectors * load) / dialect.loads_per_cycle,
                 MULTIPLY_ADD_LATENCY,
             )
-            if contiguous:
+            if work.contiguous:
                 store = rows * vectors * 2.0
             else:
                 store = rows * min(columns, vectors * dialect.lanes) * TRANSPOSED_STORE
-            total += column_tiles * row_tiles * (depth * step + store + TILE_OVERHEAD)
+            total += column_tiles * row_tiles * (work.depth * step + store + TILE_OVERHEAD)
         if schedule.source is VectorSource.RUNTIME:
-            unit = roles.contraction.factors[schedule.vector_operand].coefficient(roles.vectors[-1])
-            element = 1.0 / dialect.lanes * 2 if unit == 1 else 1.2
-            repeated = prod(axis.extent for axis in roles.rows[:-1])
-            total += column_tiles * depth * columns * element / max(repeated, 1)
-    return total * outer
+            total += column_tiles * work.depth * columns * work.pack / work.repeated
+    return total * work.outer
 
 
 def _share(roles: Roles, schedule: RegisterTile, threads: int) -> float:
@@ -290,17 +318,15 @@ def _share(roles: Roles, schedule: RegisterTile, threads: int) -> float:
     return -(-units // threads) / units
 
 
-def _broadcast_cost(roles: Roles, schedule: RegisterTile) -> float:
+def _broadcast_cost(work: _TiledWork, schedule: RegisterTile) -> float:
     """Load cycles for one broadcast element read in place.
 
     Rows whose distance is a multiple of a large power of two share a few sets of the first-level
     cache and drive each other out of it.
     """
-    if not roles.rows:
+    if work.row_distance is None:
         return PACKED_BROADCAST
-    factor = roles.contraction.factors[1 - schedule.vector_operand]
-    distance = abs(factor.coefficient(roles.rows[-1])) * roles.contraction.dtype.bytes
-    lines = CACHE_WAYS * (CACHE_PERIOD // gcd(max(distance, 64), CACHE_PERIOD))
+    lines = CACHE_WAYS * (CACHE_PERIOD // gcd(max(work.row_distance, 64), CACHE_PERIOD))
     return IN_PLACE_BROADCAST if schedule.rows <= lines * 3 // 4 else CONFLICTING_BROADCAST
 
 

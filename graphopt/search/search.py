@@ -49,7 +49,7 @@ class SearchSettings:
     alpha: float = 1.2
     seconds: float = 30.0
     graphs: int = 200
-    total_graphs: int | None = 600
+    total_graphs: int | None = 500
     growth: float = 1.5
     spare_nodes: int = 120
     region_nodes: int = 256
