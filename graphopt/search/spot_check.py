@@ -1,10 +1,11 @@
-"""Each application of a rule held against the meaning of its operators, on whole numbers.
+"""Each application of a rule held against the meaning of its operators, over a finite field.
 
 What it does: takes what a rule matched and what it put there, with everything that its variables
-stood for as leaves, fills the leaves with random small integers in their true shapes, and compares
-both sides at a few elements of each result: the composed tensor expressions of `OpSpec.compute`,
-restricted to these elements. Sums and products of small integers are exact, so equal means equal;
-where an operator rounds, a relative difference is allowed.
+stood for as leaves, fills the leaves at random in their true shapes, and compares both sides at a
+few elements of each result: the composed tensor expressions of `OpSpec.compute`, restricted to
+these elements. Sums, products and quotients are compared over a finite field. Where the order of
+numbers matters, which a field does not have, the leaves are small whole numbers, whose sums and
+products are exact, too; only where an operator rounds is a relative difference allowed.
 
 What it does not: prove anything, or follow a result whose elements need too many terms: such an
 application is skipped, and said to be.
@@ -12,7 +13,7 @@ application is skipped, and said to be.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
 from math import prod
 
@@ -20,6 +21,7 @@ import numpy as np
 
 from graphopt.graph import Constant, Node, Value
 from graphopt.ops.spec import expression_of
+from graphopt.search.finite_field import PRIME, over_field, residues
 from graphopt.search.moves import Application
 from graphopt.search.promised import Promise
 from tensorgen.evaluate import evaluate
@@ -63,6 +65,10 @@ class Checked(Enum):
 Check = Callable[[Application], Checked]
 """Judges one application of a rule."""
 
+_Fill = Callable[[Value, np.random.Generator], Array]
+
+_NOTHING = np.empty(0)
+
 
 def spot_check(application: Application, seed: int = 0) -> Checked:
     """Compare both sides of an application at a few elements of each result."""
@@ -72,21 +78,28 @@ def spot_check(application: Application, seed: int = 0) -> Checked:
     sides = [(_composed(old, leaves), _composed(new, leaves)) for old, new in pairs]
     values = list(leaves)
     used = {load.operand for side in sides for expr in side for load in loads(expr.body)}
-    if sum(values[number].type.bytes for number in used) > MOST_BYTES:
+    if sum(8 * values[number].type.size for number in used) > MOST_BYTES:
         return Checked.SKIPPED
-    nothing = np.empty(0)
-    arrays = [_filled(v, rng) if n in used else nothing for n, v in enumerate(values)]
-    for (source, target), (old, new) in zip(sides, pairs, strict=True):
-        widest = max(_terms(source.body), _terms(target.body))
-        boxes = list(_boxes(old.type, max(1, MOST_TERMS // (widest * 4)), rng))
+
+    def drawn(fill: _Fill) -> list[Array]:
+        return [fill(v, rng) if n in used else _NOTHING for n, v in enumerate(values)]
+
+    for side, (old, new) in zip(sides, pairs, strict=True):
+        widest = max(_terms(expr.body) for expr in side)
         if widest > MOST_TERMS:
             return Checked.SKIPPED
-        exact = _is_exact((old, new), leaves)
-        for starts, widths in boxes:
-            found = evaluate(_restricted(source, starts, widths), arrays)
-            expected = evaluate(_restricted(target, starts, widths), arrays)
-            if not _agree(found, expected, exact):
-                return Checked.DIFFERS
+        boxes = list(_boxes(old.type, max(1, MOST_TERMS // (widest * 4)), rng))
+        rational = [over_field(expr) for expr in side]
+        as_meant = not any(_is_rounded(values[n]) for n in used)
+        if None not in rational and as_meant:
+            in_field = [expr for expr in rational if expr is not None]
+            # A quotient by 0 has no meaning: of two draws, only one is that unlucky.
+            agree = any(_agree(in_field, boxes, drawn(_residues), exact=True) for _ in range(2))
+        else:
+            exact = as_meant and _is_exact((old, new), leaves)
+            agree = _agree(side, boxes, drawn(_whole_numbers), exact)
+        if not agree:
+            return Checked.DIFFERS
     return Checked.AGREED
 
 
@@ -152,17 +165,43 @@ def _restricted(expr: TensorExpr, starts: tuple[int, ...], widths: tuple[int, ..
     return canonical(axes, substitute(expr.body, moved))
 
 
-def _filled(value: Value, rng: np.random.Generator) -> Array:
-    """Small integers in the type of a value; a literal or index known at compile time as it is."""
-    literal = isinstance(value, Constant) and not isinstance(value, Promise)
-    if literal and (value.type.size == 1 or not value.type.dtype.is_float):
-        assert isinstance(value, Constant)
-        return value.array
+def _literal(value: Value) -> Array | None:
+    """What a literal, or an index known at compile time, is; None for what a leaf stands for."""
+    if not isinstance(value, Constant) or isinstance(value, Promise):
+        return None
+    return value.array if value.type.size == 1 or not value.type.dtype.is_float else None
+
+
+def _whole_numbers(value: Value, rng: np.random.Generator) -> Array:
+    """Small integers in the type of a value; a literal as it is."""
+    literal = _literal(value)
+    if literal is not None:
+        return literal
     if value.type.dtype == boolean:
         return np.asarray(rng.integers(0, 2, size=value.type.shape), dtype=np.bool_)
     low = -4 if value.type.dtype.is_float else 0
     drawn = rng.integers(low, 5, size=value.type.shape, dtype=np.int8)
     return np.asarray(drawn).astype(value.type.dtype.numpy)
+
+
+def _is_rounded(value: Value) -> bool:
+    """Whether a literal may be another number than was meant, as a third is in floating point; one
+    with a few bits behind the point is not. An infinity is none."""
+    literal = _literal(value)
+    if literal is None or not value.type.dtype.is_float:
+        return False
+    scaled = literal.astype(np.float64) * 2**10
+    return not bool((np.isfinite(scaled) & (np.trunc(scaled) == scaled)).all())
+
+
+def _residues(value: Value, rng: np.random.Generator) -> Array:
+    """Elements of the field other than 0 for a value of floats; a literal as what it is there."""
+    if not value.type.dtype.is_float:
+        return _whole_numbers(value, rng)
+    literal = _literal(value)
+    if literal is None:
+        return np.asarray(rng.integers(1, PRIME, size=value.type.shape))
+    return residues(literal)
 
 
 def _is_exact(roots: tuple[Value, ...], leaves: Mapping[Value, int]) -> bool:
@@ -178,7 +217,21 @@ def _is_exact(roots: tuple[Value, ...], leaves: Mapping[Value, int]) -> bool:
     return True
 
 
-def _agree(found: Array, expected: Array, exact: bool) -> bool:
+def _agree(
+    side: Sequence[TensorExpr],
+    boxes: Sequence[tuple[tuple[int, ...], tuple[int, ...]]],
+    arrays: Sequence[Array],
+    exact: bool,
+) -> bool:
+    """Whether both expressions of a pair have equal elements in all boxes."""
+    for starts, widths in boxes:
+        found, expected = (evaluate(_restricted(expr, starts, widths), arrays) for expr in side)
+        if not _equal(found, expected, exact):
+            return False
+    return True
+
+
+def _equal(found: Array, expected: Array, exact: bool) -> bool:
     if exact or found.dtype.kind != "f":
         return bool(((found == expected) | ((found != found) & (expected != expected))).all())
     a, b = found.astype(np.float64), expected.astype(np.float64)

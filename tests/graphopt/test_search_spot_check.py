@@ -95,6 +95,30 @@ def test_false_applications_differ(text: str) -> None:
     assert all(spot_check(step.application) is Checked.DIFFERS for step in steps)
 
 
+def test_a_rounded_literal_refutes_nothing() -> None:
+    """A tenth is no float: what is true of it holds up to rounding."""
+    x = tensor(0, 300)
+    tenth, ten = (Constant(np.array(value, np.float32)) for value in (0.1, 10.0))
+    [rule] = read_rules("scaled: mul(mul(x, c), d) => x where constant(c, d)")
+    root = OP["mul"](OP["mul"](x, tenth), ten)
+    bindings = next(iter(match(rule.source, (root,))))
+    assert spot_check(Application(rule, (root,), (x,), bindings)) is Checked.AGREED
+
+
+def test_what_only_small_numbers_hide_is_seen() -> None:
+    """x (x² - 1) (x² - 4) (x² - 9) (x² - 16) is 0 on the whole numbers from -4 to 4."""
+    x = tensor(0, 50)
+    product: Value = x
+    for root in (1.0, 4.0, 9.0, 16.0):
+        shifted = OP["sub"](OP["mul"](x, x), Constant(np.array(root, np.float32)))
+        product = OP["mul"](product, shifted)
+    [rule] = read_rules("wrong: neg(x) => neg(neg(x))")
+    old = OP["neg"](x)
+    bindings = next(iter(match(rule.source, (old,))))
+    wrong = OP["add"](old, product)
+    assert spot_check(Application(rule, (old,), (wrong,), bindings)) is Checked.DIFFERS
+
+
 def test_a_difference_at_the_far_end_is_seen() -> None:
     """Only the last element differs: the boxes reach both ends."""
     x = tensor(0, 1000, 1000)
