@@ -47,6 +47,11 @@ def judged_by(judge: Judge) -> Iterator[None]:
 Integer = Union[int, "Size"]
 
 
+class NotConcrete(Exception):
+    """A size that is no number stands where only a number has a meaning, as the length of a tuple
+    or a place in one. That says nothing of whether there is one: it is no TypeError."""
+
+
 class Size:
     """An integer as a polynomial. Immutable; `terms` maps monomials to coefficients other than 0.
 
@@ -100,6 +105,12 @@ class Size:
     def same(self, other: Integer) -> bool:
         """Whether both are the same polynomial."""
         return self.terms == Size.of(other).terms
+
+    def __index__(self) -> int:
+        value = self.constant
+        if value is None:
+            raise NotConcrete(f"{self} where a number is needed")
+        return value
 
     def __hash__(self) -> int:
         # Which sizes are equal is for the judge to say, so sets must ask it.

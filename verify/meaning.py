@@ -180,12 +180,18 @@ class Meaning:
     def _condition(self, term: Expr, scope: Scope, node: Node) -> Sum:
         """A bool term as a sum that is 0 or 1."""
         match term:
-            case Apply(op=op, args=(left, right)) if op.name in ("and", "or"):
+            case Apply(op=op, args=(left, right)) if op.name in _CONNECTIVES:
                 first = self._condition(left, scope, node)
                 second = self._condition(right, scope, node)
                 both = product(first, second)
-                return both if op.name == "and" else first + second + scaled(both, -1)
-            case Apply(op=op, args=(inner,)) if op.name == "not":
+                match op.name:
+                    case "and" | "bitand":
+                        return both
+                    case "or" | "bitor":
+                        return first + second + scaled(both, -1)
+                    case _:
+                        return first + second + scaled(both, -2)
+            case Apply(op=op, args=(inner,)) if op.name in ("not", "bitnot"):
                 return negation(self._condition(inner, scope, node))
             case Apply(op=op, args=(left, right)) if op.predicate and _is_index(left, right):
                 return self._with_quotients(
@@ -198,6 +204,8 @@ class Meaning:
                 return self._call(op.name, values)
             case Const(value=value):
                 return ONE if value else ZERO
+            case Apply(op=op):
+                raise Unsupported(f"{op.name} of conditions")
             case _:
                 return self._value(term, scope, node)
 
@@ -449,6 +457,9 @@ def negation(condition: Sum) -> Sum:
             )
         case _:
             return ONE + scaled(condition, -1)
+
+
+_CONNECTIVES = frozenset({"and", "or", "bitand", "bitor", "bitxor"})
 
 
 def _comparison(name: str, left: Size, right: Size) -> Guard:

@@ -106,17 +106,28 @@ def try_mutants(
     def work(number: int) -> Trial:
         return tried(mutants[number].rule, ranks)
 
+    def finish(number: int, trial: Trial) -> None:
+        found[number] = trial
+        _append(kept, ranks, mutants[number].rule, trial)
+        if report is not None:
+            report(len(found))
+
+    ended: dict[int, Ended] = {}
     with closing(in_processes(work, pending, jobs, seconds)) as outcomes:
         for position, outcome in outcomes:
-            number = pending[position]
             match outcome:
-                case Done(value=value):
-                    found[number] = value
-                case Ended(reason=reason, seconds=taken):
-                    found[number] = _ended(mutants[number].rule, reason, taken)
-            _append(kept, ranks, mutants[number].rule, found[number])
-            if report is not None:
-                report(len(found))
+                case Done(value=trial):
+                    finish(pending[position], trial)
+                case Ended():
+                    ended[pending[position]] = outcome
+    alone = list(ended)
+    with closing(
+        in_processes(lambda number: _of_oracle(mutants[number].rule), alone, jobs, seconds)
+    ) as verdicts:
+        for position, verdict in verdicts:
+            number = alone[position]
+            oracle = verdict.value if isinstance(verdict, Done) else UNTESTED
+            finish(number, _ended(mutants[number].rule, oracle, ended[number]))
     return Trials(tuple(found[number] for number in range(len(mutants))))
 
 
@@ -153,8 +164,8 @@ def _refuted_of_floats(rule: Rule, count: int) -> bool:
     return isinstance(judge(rule, count, dtypes=FLOATS), Refuted)
 
 
-def _ended(rule: Rule, reason: str, seconds: float) -> Trial:
-    return Trial(str(rule), NO_ANSWER, _of_oracle(rule), reason, seconds)
+def _ended(rule: Rule, oracle: str, ended: Ended) -> Trial:
+    return Trial(str(rule), NO_ANSWER, oracle, ended.reason, ended.seconds)
 
 
 def _directed(rule: Rule, failed: Failed) -> Iterator[Instance]:

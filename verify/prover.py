@@ -17,7 +17,7 @@ from graphopt.graph import Node, topological_order
 from graphopt.ops.spec import expression_of
 from graphopt.rule import Rule, rule_text
 from tensorgen.sizes import Size
-from tensorgen.types import DType
+from tensorgen.types import DType, ShapeError
 from verify.assumptions import Assumptions
 from verify.certificate import Case, Certificate, Comparison
 from verify.equality import Open, compared
@@ -117,13 +117,17 @@ def _explored(rule: Rule, ranks: Ranks, elements: DType) -> _Explored:
     )
 
 
-def _case(sides: Sides, path: Path) -> Case | OpenCase:
+def _case(sides: Sides, path: Path) -> Case | OpenCase | NoTarget:
     # The meanings of operators compare sizes, too: what they assume belongs to the path.
-    expressions = {
-        value.digest: expression_of(value)
-        for value in topological_order((*sides.source, *sides.target))
-        if isinstance(value, Node)
-    }
+    try:
+        expressions = {
+            value.digest: expression_of(value)
+            for value in topological_order((*sides.source, *sides.target))
+            if isinstance(value, Node)
+        }
+    except ShapeError:
+        # What was assumed since says that there are no such types.
+        return NoTarget()
     known = path.assumptions
     comparisons: list[Comparison] = []
     for number, (source, target) in enumerate(zip(sides.source, sides.target, strict=True)):

@@ -7,8 +7,10 @@ conditions on sizes both sides are defined and of one type. What it does not: co
 
 Ranks are bounded by `Ranks`: operators treat leading and pointwise axes alike and one by one, so
 that a rule which holds with two axes of a kind holds with more (the argument of TensorRight,
-POPL 2025, section 5, for aggregated axes). Windows have one spatial axis for the same reason, or
-as many as `Ranks` says.
+POPL 2025, section 5, for aggregated axes); of axes that are permuted there are three, of which
+there are orders that are not their own inverse. `ranks_for` counts the kinds. Windows have one
+spatial axis for the same reason, or as many as `Ranks` says. It is an argument about the operators
+and the functions that rules are made of, not a proof: a certificate says what ranks it is about.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ from graphopt.pattern import (
 from graphopt.pattern import Sequence as Operands
 from graphopt.rule import Rule, holds
 from graphopt.rule_functions import UNDEFINED, Undefined
-from tensorgen.sizes import sizes
+from tensorgen.sizes import NotConcrete, sizes
 from tensorgen.types import DType, TensorType, boolean, float32, int64
 from verify.exploration import Path
 
@@ -86,7 +88,13 @@ ELEMENTS = (float32, int64, boolean)
 
 def instance(rule: Rule, path: Path, ranks: Ranks, elements: DType) -> Instance:
     """One instance of a rule; other paths give the others. Raises Inexpressible."""
-    builder = _Builder(path, ranks, rule, elements)
+    try:
+        return _instance(rule, _Builder(path, ranks, rule, elements))
+    except NotConcrete as error:
+        raise Inexpressible(str(error)) from None
+
+
+def _instance(rule: Rule, builder: _Builder) -> Instance:
     try:
         values = tuple(builder.built(term) for term in rule.source.terms)
         bindings = builder.bindings
@@ -344,12 +352,29 @@ def ranks_for(rule: Rule, ranks: Ranks) -> Iterator[Ranks]:
     elif not _has_windows(rule.source):
         # An axis that is written out must be met as any of the last three, which matrices tell
         # apart, and as one before them.
-        axes = [axis + 2 for axis in _written_axes(operators)]
-        yield replace(ranks, plain=tuple(sorted({*ranks.plain, *axes, *(n + 1 for n in axes)})))
+        axes = {axis + 2 + more for axis in _written_axes(operators) for more in (0, 1)}
+        if _tells_axes_apart(rule.source):
+            axes.add(4)
+        yield replace(ranks, plain=tuple(sorted({*ranks.plain, *axes})))
     else:
         yield replace(ranks, plain=tuple(sorted({*ranks.plain, 2 + max(ranks.spatial)})))
     yield replace(ranks, plain=(0, 1, 2))
     yield Ranks((0, 1, 4), (2,), ranks.longest_sequence)
+
+
+def _tells_axes_apart(source: Pattern) -> bool:
+    """Whether a rule speaks of two kinds of axes, any two of which it may take for each other:
+    those that a sum runs over and those that stay; those of matrices and those before them, which
+    are then permuted."""
+    operators = tuple(applications(source))
+    named = {
+        name
+        for application in operators
+        for name, expression in application.params
+        if isinstance(expression, Name)
+    }
+    has_matrices = any(application.op.name == "matmul" for application in operators)
+    return "axes" in named or ("perm" in named and has_matrices)
 
 
 def _written_axes(operators: Iterable[Application]) -> Iterator[int]:

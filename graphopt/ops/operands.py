@@ -51,6 +51,12 @@ def require_axis(op: str, axis: int, rank: int) -> None:
         raise ShapeError(f"{op}: expected an axis in 0..{rank - 1}, got {axis}")
 
 
+def require_flag(op: str, what: str, value: bool) -> None:
+    """A parameter is true or false: a rule may give any parameter to any operator."""
+    if not isinstance(value, bool):
+        raise ShapeError(f"{op}: expected {what} to be true or false, got {value}")
+
+
 def require_length(op: str, what: str, values: tuple[int, ...], length: int) -> None:
     """A parameter has one value for each of `length` axes."""
     if len(values) != length:

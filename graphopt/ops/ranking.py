@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from graphopt.ops.operands import computed, require_axis, require_numbers
+from graphopt.ops.operands import computed, require_axis, require_flag, require_numbers
 from graphopt.ops.spec import OpSpec, sample
 from tensorgen.expr import (
     Expr,
@@ -85,6 +85,7 @@ def _order(x: Array, k: int, axis: int, largest: bool) -> Any:
 
 
 def _values_type(x: TensorType, *, k: int, axis: int, largest: bool) -> TensorType:
+    require_flag("top_k_values", "largest", largest)
     return TensorType(x.dtype, _shape("top_k_values", x, k, axis))
 
 
@@ -100,6 +101,7 @@ def _values_reference(x: Array, *, k: int, axis: int, largest: bool) -> Array:
 
 
 def _indices_type(x: TensorType, *, k: int, axis: int, largest: bool) -> TensorType:
+    require_flag("top_k_indices", "largest", largest)
     return TensorType(int64, _shape("top_k_indices", x, k, axis))
 
 

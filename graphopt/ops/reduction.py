@@ -16,6 +16,7 @@ from graphopt.ops.operands import (
     highest,
     lowest,
     require_axis,
+    require_flag,
     require_numbers,
 )
 from graphopt.ops.spec import OpSpec, sample
@@ -45,6 +46,7 @@ from tensorgen.types import (
 
 
 def _reduced_shape(op: str, shape: Shape, axes: Shape, keepdims: bool) -> Shape:
+    require_flag(op, "keepdims", keepdims)
     for axis in axes:
         require_axis(op, axis, len(shape))
     if list(axes) != sorted(set(axes)):
@@ -132,6 +134,7 @@ reduce_min = _folding(
 def _extreme_position(name: str, fold: Fold, numpy: Callable[..., Any]) -> OpSpec:
     def infer(x: TensorType, *, axis: int, last: bool) -> TensorType:
         require_numbers(name, x)
+        require_flag(name, "last", last)
         require_axis(name, axis, x.rank)
         if x.shape[axis] == 0:
             raise ShapeError(f"{name}: expected at least one element along axis {axis}, got {x}")
@@ -192,6 +195,8 @@ argmin = _extreme_position("argmin", Fold.MIN, np.argmin)
 def _cumulative(name: str, fold: Fold, numpy: Callable[..., Any], doc: str) -> OpSpec:
     def infer(x: TensorType, *, axis: int, exclusive: bool, reverse: bool) -> TensorType:
         require_numbers(name, x)
+        require_flag(name, "exclusive", exclusive)
+        require_flag(name, "reverse", reverse)
         require_axis(name, axis, x.rank)
         return x
 
