@@ -54,7 +54,8 @@ def stages(graph: Graph, threads: int, winograd: bool) -> tuple[Graph, ...]:
     """A graph after each of STAGES."""
     rewritten = optimize(graph).graph
     costs = AnalyticCost(host_target(), threads)
-    return graph, rewritten, search(rewritten, search_rules(winograd=winograd), costs).graph
+    rules = search_rules(winograd=winograd, discovered=True)
+    return graph, rewritten, search(rewritten, rules, costs).graph
 
 
 def ablated(arguments: argparse.Namespace) -> Iterator[Ablated]:

@@ -81,7 +81,8 @@ class Searched:
 def searched(graph: Graph, arguments: argparse.Namespace) -> SearchResult:
     """The search with its default settings, but for the seconds."""
     settings = replace(DEFAULT_SETTINGS, seconds=arguments.search_seconds)
-    rules, threads = search_rules(winograd=arguments.winograd), arguments.threads
+    rules = search_rules(winograd=arguments.winograd, discovered=arguments.discovered)
+    threads = arguments.threads
     if not arguments.measure:
         return search(graph, rules, AnalyticCost(host_target(), threads), settings)
     records = KernelRecords(cache_folder() / "kernels.sqlite", host_target(), threads)
@@ -167,7 +168,8 @@ def markdown(found: Sequence[Searched], peers: Sequence[str], arguments: argpars
     """The table as a page."""
     costs = "measured" if arguments.measure else "estimated"
     words = [f"--suite {arguments.suite}", f"--threads {arguments.threads}"]
-    words += [f"--{name}" for name in ("measure", "winograd") if getattr(arguments, name)]
+    flags = ("measure", "winograd", "discovered")
+    words += [f"--{name}" for name in flags if getattr(arguments, name)]
     lines = [
         "# The search on the networks",
         "",
@@ -199,6 +201,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = Parser(prog="benchmarks.search_networks", description="What the search is worth.")
     parser.add_argument("--suite", default="networks", choices=("networks", "real"))
     parser.add_argument("--winograd", action="store_true", help="with minimal filtering")
+    parser.add_argument("--discovered", action="store_true", help="with what enumeration found")
     parser.add_argument("--only", type=pattern, default=re.compile(""), metavar="REGEX")
     parser.add_argument("--threads", type=count_of, default=1, metavar="N")
     parser.add_argument("--peers", type=_engines, default=PEERS, metavar="A,B")

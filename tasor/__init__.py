@@ -113,6 +113,7 @@ def optimize(
     alpha: float | None = None,
     measure: bool = False,
     winograd: bool = False,
+    discovered: bool = False,
     run: bool = True,
     observer: Observer = SILENT,
 ) -> OptimizedModel:
@@ -121,14 +122,17 @@ def optimize(
     The search ends after `budget` seconds or `graphs` graphs of each distinct region; `alpha`
     bounds how much more than the best known a graph may cost to be rewritten further (1: none).
     Costs are estimated for `target` and `threads`; with `measure` kernels are timed here.
-    `winograd` lets it use minimal filtering for convolutions, which rounds more. `run` compiles and
-    runs the graphs: a result that measures slower than without the search is dropped, and
-    differences to the model are reported. Without a C compiler nothing is run, and the report says
-    so. `search` False leaves all of it out.
+    `winograd` lets it use minimal filtering for convolutions, which rounds more, `discovered` the
+    rules that enumeration found, which takes about twice as long. `run` compiles and runs the
+    graphs: a result that measures slower than without the search is dropped, and differences to the
+    model are reported. Without a C compiler nothing is run, and the report says so. `search` False
+    leaves all of it out.
 
     Raises as `compile`; with `measure` also ToolMissing, without a C compiler, and BuildError.
     """
-    options = search_options(budget, graphs, alpha, measure=measure, winograd=winograd, run=run)
+    options = search_options(
+        budget, graphs, alpha, measure=measure, winograd=winograd, discovered=discovered, run=run
+    )
     settings = settings_of(target, threads)
     imported = import_stage(_question(model, shapes, bindings, None), observer)
     optimized = optimize_stage(imported, observer)

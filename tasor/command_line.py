@@ -269,6 +269,9 @@ def _optimize(
     ] = False,
     no_search: NoSearch = False,
     winograd: Winograd = False,
+    discovered: Annotated[
+        bool, typer.Option("--discovered", help="search with the rules found by enumeration, too")
+    ] = False,
     no_run: Annotated[
         bool, typer.Option("--no-run", help="neither time nor compare the graphs")
     ] = False,
@@ -289,6 +292,7 @@ def _optimize(
         alpha=alpha,
         measure=measure_kernels,
         winograd=winograd,
+        discovered=discovered,
         run=not no_run,
     )
     with Reporter(Verbosity(verbose, not (quiet or json_output), dump)) as reporter:

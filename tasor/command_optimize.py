@@ -32,6 +32,7 @@ class OptimizeOptions:
     alpha: float | None
     measure: bool
     winograd: bool
+    discovered: bool
     run: bool
 
 
@@ -56,6 +57,7 @@ def optimize_into(
         alpha=options.alpha,
         measure=options.measure,
         winograd=options.winograd,
+        discovered=options.discovered,
         run=options.run,
         observer=reporter,
     )

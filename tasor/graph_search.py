@@ -48,13 +48,15 @@ class SearchOptions:
     """What the search may use and how its result is judged.
 
     `settings` are those of `graphopt.search`; `measure` weighs measured kernels, which the machine
-    times where it has not yet; `winograd` allows minimal filtering, which rounds more; `run` runs
-    the graphs: without it nothing is timed or compared.
+    times where it has not yet; `winograd` allows minimal filtering, which rounds more; `discovered`
+    adds the rules that enumeration found; `run` runs the graphs: without it nothing is timed or
+    compared.
     """
 
     settings: SearchSettings = DEFAULT_SETTINGS
     measure: bool = False
     winograd: bool = False
+    discovered: bool = False
     run: bool = True
 
 
@@ -65,6 +67,7 @@ def search_options(
     *,
     measure: bool = False,
     winograd: bool = False,
+    discovered: bool = False,
     run: bool = True,
 ) -> SearchOptions:
     """Options with defaults filled in. UsageError for values that make no sense."""
@@ -87,7 +90,7 @@ def search_options(
             f"{default.alpha}, say"
         )
     settings = SearchSettings(alpha=float(relaxation), seconds=float(seconds), graphs=count)
-    return SearchOptions(settings, measure, winograd, run)
+    return SearchOptions(settings, measure, winograd, discovered, run)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +170,7 @@ def searched_graph(
     Raises ToolMissing and BuildError if kernels are to be measured and cannot be built.
     """
     begins("search")
-    rules = search_rules(winograd=options.winograd)
+    rules = search_rules(winograd=options.winograd, discovered=options.discovered)
     costs: CostModel = AnalyticCost(target, threads)
     measured, timed_kernels = False, 0
     if options.measure:

@@ -193,12 +193,18 @@ def _depth(term: Term) -> int:
     return 1 + max((_depth(arg) for arg in term.args), default=0)
 
 
+def shared_variables(rule: Rule) -> tuple[str, ...]:
+    """The variables that all terms of a rule's source have in common."""
+    first, *others = (_paths(term, ()) for term in rule.source.terms)
+    return tuple(sorted(name for name in first if all(name in other for other in others)))
+
+
 def _shared(rule: Rule) -> tuple[str, tuple[tuple[Path, ...], ...]] | None:
     """A variable that all terms of a rule have in common, with the paths to it in each."""
-    paths = [_paths(term, ()) for term in rule.source.terms]
-    common = sorted(name for name in paths[0] if all(name in other for other in paths))
+    common = shared_variables(rule)
     if not common:
         return None
+    paths = [_paths(term, ()) for term in rule.source.terms]
     name = min(common, key=lambda name: (sum(len(p) for each in paths for p in each[name]), name))
     return name, tuple(tuple(each[name]) for each in paths)
 

@@ -12,7 +12,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import tasor
-from graphopt.search import StopReason
+from graphopt.rule import statement_text
+from graphopt.search import StopReason, search_rules
 from tasor.graph_search import NotRun, Times
 from tasor.graph_timing import Running, Timings
 from tests.tasor.small_models import small_model
@@ -354,3 +355,40 @@ def test_the_commands_take_it(tasor_command: Command, tmp_path: Path) -> None:
     code, out, _ = tasor_command("optimize", *words, "-o", tmp_path / "o.onnx", "--no-run")
     assert code == 0
     assert {item["rule"] for item in json.loads(out)["search"]["applied"]} >= {"winograd-4"}
+
+
+def scaled_scores(size: int = 64) -> onnx.ModelProto:
+    """A product of activations that is scaled, as in attention, where the operand is smaller."""
+    types = [("q", [8, size]), ("k", [size, 512])]
+    graph = helper.make_graph(
+        [
+            helper.make_node("MatMul", ["q", "k"], ["s"]),
+            helper.make_node("Mul", ["s", "c"], ["y"]),
+        ],
+        "scores",
+        [helper.make_tensor_value_info(n, TensorProto.FLOAT, shape) for n, shape in types],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [8, 512])],
+        [numpy_helper.from_array(np.array(0.125, np.float32), "c")],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def test_discovered_rules_are_weighed_when_asked_for(
+    tasor_command: Command, tmp_path: Path
+) -> None:
+    path = tmp_path / "scores.onnx"
+    onnx.save_model(scaled_scores(), path)
+    explored = []
+    for flags in ((), ("--discovered",)):
+        words = (path, "--threads", "1", "--json", "-o", tmp_path / "o.onnx", "--no-run", *flags)
+        code, out, _ = tasor_command("optimize", *words)
+        assert code == 0
+        explored.append(json.loads(out)["search"]["graphs"])
+    assert explored[0] < explored[1]
+
+
+def test_discovered_rules_come_after_the_others_and_say_something_else() -> None:
+    plain, more = search_rules(), search_rules(discovered=True)
+    assert more[: len(plain)] == plain
+    statements = [statement_text(rule) for rule in more]
+    assert len(set(statements)) == len(statements) > len(plain) + 50

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensorgen.sizes import Size, judged_by
+from tensorgen.sizes import NotConcrete, Size, judged_by
 
 A, B = Size.variable("a"), Size.variable("b")
 SMALL = st.integers(-4, 4)
@@ -85,11 +85,12 @@ def test_without_a_judge_nothing_is_decided() -> None:
 
 
 def test_a_size_is_no_number() -> None:
-    """What needs one number for all sizes fails instead of taking some."""
-    with pytest.raises(TypeError):
-        range(A)  # type: ignore[call-overload]
-    with pytest.raises(TypeError):
-        int(A)  # type: ignore[call-overload]
+    """What needs one number for all sizes fails instead of taking some, and not with a TypeError,
+    which type rules raise where an operator has no meaning."""
+    for use in (range, int, (1, 2, 3).__getitem__):
+        with pytest.raises(NotConcrete, match="a where a number is needed"):
+            use(A)
+    assert (1, 2, 3)[Size.of(2)] == 3
 
 
 def test_sets_ask_the_judge() -> None:

@@ -116,3 +116,15 @@ def test_a_mutant_past_its_limit_is_still_judged_by_the_oracle(
     assert trial.prover == "no answer"
     assert trial.reason == "RuntimeError: the solver is gone"
     assert trial.oracle == "refuted"
+
+
+def test_an_oracle_that_ends_too_leaves_the_mutant_untested(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def failing(*_: object) -> Trial:
+        raise RuntimeError("no such parameter")
+
+    monkeypatch.setattr(mutant_trial, "tried", failing)
+    monkeypatch.setattr(mutant_trial, "judge", failing)
+    trials = try_mutants(some()[:1], RANKS)
+    assert [(trial.prover, trial.oracle) for trial in trials.trials] == [("no answer", "untested")]

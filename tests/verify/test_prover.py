@@ -106,6 +106,41 @@ def test_an_axis_that_is_written_out_is_met_at_higher_ranks() -> None:
     assert next(ranks_for(joined, SMALL)).plain == (1, 2, 3, 4)
 
 
+def test_two_axes_that_go_and_two_that_stay_are_told_apart() -> None:
+    """True up to rank 3, where one axis of a kind has no order."""
+    wrong = rule(
+        "reduce_sum(transpose(x, perm=p), axes=a, keepdims=False)"
+        " => transpose(reduce_sum(x, axes=images(a, p), keepdims=False), perm=without(a, a))"
+    )
+    assert isinstance(prove(wrong, Ranks((1, 2, 3))), Failed)
+
+
+def test_a_size_as_a_place_is_no_reason_to_look_at_scalars_only() -> None:
+    """Which axis the step of an unknown size names is not known; that does not make it none."""
+    wrong = rule(
+        "slice(transpose(x, perm=p), starts=s, steps=t, sizes=n) => transpose(slice(x,"
+        " starts=reordered(s, inverse(p)), steps=images(t, inverse(p)),"
+        " sizes=reordered(n, inverse(p))), perm=p)"
+    )
+    assert isinstance(prove(wrong), Undecided)
+
+
+def test_bits_of_conditions_are_conditions() -> None:
+    assert isinstance(
+        prove(rule("not_(transpose(x, perm=p)) => transpose(bitnot(x), perm=p)"), SMALL),
+        Certificate,
+    )
+    assert isinstance(prove(rule("and_(x, y) => bitxor(x, bitxor(y, or_(x, y)))")), Certificate)
+    assert isinstance(prove(rule("or_(x, y) => bitxor(x, y)")), Failed)
+
+
+def test_a_type_that_later_assumptions_exclude_is_no_crash() -> None:
+    odd = rule(
+        "matmul(concat(x, y, axis=a), concat(z, u, axis=b)) => add(matmul(z, x), matmul(y, u))"
+    )
+    assert isinstance(prove(odd), Failed)
+
+
 TASO_RANKS = Ranks((2, 4), (2,))
 
 
