@@ -60,11 +60,11 @@ class Size:
 
     __slots__ = ("_subtracted", "_text", "_variables", "terms")
 
+    terms: Mapping[Monomial, int]
+
     def __init__(self, terms: Mapping[Monomial, int]) -> None:
         kept = all(terms.values())
-        self.terms: Mapping[Monomial, int] = (
-            terms if kept else {m: factor for m, factor in terms.items() if factor}
-        )
+        self.terms = terms if kept else {m: factor for m, factor in terms.items() if factor}
         self._text: str | None = None
         self._variables: frozenset[str] | None = None
         self._subtracted: frozenset[Monomial] | None = None
@@ -127,30 +127,32 @@ class Size:
     # Arithmetic
 
     def __add__(self, other: Integer) -> Size:
-        terms = dict(self.terms)
         if isinstance(other, int):
-            terms[()] = terms.get((), 0) + other
-            return Size(terms)
-        if not isinstance(other, Size):
-            return NotImplemented
-        for monomial, factor in other.terms.items():
-            terms[monomial] = terms.get(monomial, 0) + factor
-        return Size(terms)
+            return self._plus({(): other} if other else {}, 1)
+        return self._plus(other.terms, 1) if isinstance(other, Size) else NotImplemented
 
     __radd__ = __add__
 
     def __neg__(self) -> Size:
-        return Size({monomial: -factor for monomial, factor in self.terms.items()})
+        return _of_terms({monomial: -factor for monomial, factor in self.terms.items()})
 
     def __sub__(self, other: Integer) -> Size:
         if isinstance(other, int):
             return self + -other
-        terms = dict(self.terms)
-        if not isinstance(other, Size):
-            return NotImplemented
-        for monomial, factor in other.terms.items():
-            terms[monomial] = terms.get(monomial, 0) - factor
-        return Size(terms)
+        return self._plus(other.terms, -1) if isinstance(other, Size) else NotImplemented
+
+    def _plus(self, terms: Mapping[Monomial, int], times: int) -> Size:
+        """The sum with terms, of which no coefficient is 0, a number of times."""
+        if not terms:
+            return self
+        total = dict(self.terms)
+        for monomial, factor in terms.items():
+            value = total.get(monomial, 0) + times * factor
+            if value:
+                total[monomial] = value
+            else:
+                del total[monomial]
+        return _of_terms(total)
 
     def __rsub__(self, other: Integer) -> Size:
         return Size.of(other) - self
@@ -160,6 +162,9 @@ class Size:
             return Size({monomial: factor * other for monomial, factor in self.terms.items()})
         if not isinstance(other, Size):
             return NotImplemented
+        if len(self.terms) == len(other.terms) == 1:
+            ((left, factor),), ((right, times),) = self.terms.items(), other.terms.items()
+            return _of_terms({tuple(sorted(left + right)): factor * times})
         terms: dict[Monomial, int] = {}
         for left, factor in self.terms.items():
             for right, more in other.terms.items():
@@ -230,14 +235,18 @@ class Size:
         """The polynomial with variables replaced."""
         if self.variables.isdisjoint(values):
             return self
-        total = Size({m: f for m, f in self.terms.items() if not any(name in values for name in m)})
+        untouched: dict[Monomial, int] = {}
+        touched: list[Size] = []
         for monomial, factor in self.terms.items():
-            if any(name in values for name in monomial):
-                product = Size({tuple(name for name in monomial if name not in values): factor})
-                for name in monomial:
-                    product = product * values[name] if name in values else product
-                total = total + product
-        return total
+            if not any(name in values for name in monomial):
+                untouched[monomial] = factor
+                continue
+            product = _of_terms({tuple(n for n in monomial if n not in values): factor})
+            for name in monomial:
+                if name in values:
+                    product = product * values[name]
+            touched.append(product)
+        return sum(touched, _of_terms(untouched))
 
     # Comparison
 
@@ -262,6 +271,14 @@ class Size:
 
     def __ge__(self, other: Integer) -> bool:
         return not _is_negative(self - other)
+
+
+def _of_terms(terms: Mapping[Monomial, int]) -> Size:
+    """The polynomial of terms of which no coefficient is 0; arithmetic makes millions of them."""
+    size = object.__new__(Size)
+    size.terms = terms
+    size._text = size._variables = size._subtracted = None
+    return size
 
 
 def _is_negative(size: Size) -> bool:

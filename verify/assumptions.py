@@ -163,6 +163,8 @@ def follows(
         return False
     # Some summand must have a minus where the polynomial has one.
     missing = min(wanted.subtracted)
+    if most == 1 and not scaled:
+        return any(other is not but and _reaches(wanted, other) for other in known.get(missing, ()))
     for part, cofactor in _divisors(missing) if scaled else ((missing, ()),):
         for other in known.get(part, ()):
             if other is not but:
@@ -170,6 +172,14 @@ def follows(
                 if follows(wanted - summand, known, but, most - 1, scaled):
                     return True
     return False
+
+
+def _reaches(wanted: Size, summand: Size) -> bool:
+    """Whether signs alone say that a polynomial is at least another."""
+    own, other = wanted.terms, summand.terms
+    return all(own.get(monomial, 0) >= factor for monomial, factor in other.items()) and all(
+        monomial in other for monomial in wanted.subtracted
+    )
 
 
 def is_positive(size: Size, known: Known) -> bool:

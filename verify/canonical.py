@@ -479,8 +479,12 @@ def _orders(
         marks = {other: Size.variable("@1" if other == name else "@0") for other in bound}
         return text_of(marks)
 
-    ranked = sorted(bound, key=lambda name: (signature(name), name))
-    groups = [tuple(group) for _, group in groupby(ranked, key=signature)]
+    if len(bound) == 1:
+        yield bound
+        return
+    signatures = {name: signature(name) for name in bound}
+    ranked = sorted(bound, key=lambda name: (signatures[name], name))
+    groups = [tuple(group) for _, group in groupby(ranked, key=signatures.__getitem__)]
     for number, choice in enumerate(combinations(*(permutations(group) for group in groups))):
         if number == MOST_ORDERS:
             return
