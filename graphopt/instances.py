@@ -19,7 +19,7 @@ from typing import assert_never
 import numpy as np
 
 from graphopt.graph import Constant, Node, Param, Value
-from graphopt.matching import NO_BINDINGS, Bindings, evaluate, literal_array
+from graphopt.matching import NO_BINDINGS, Bindings, evaluate, literal_array, literals_fit
 from graphopt.pattern import (
     Application,
     FunctionCall,
@@ -238,7 +238,10 @@ class _Draw:
         params = {**proposal.params, **known.params}
         values = tuple(item.value for item in operands if item.value is not None)
         self.bind(term, params, values, lengths)
-        return term.op(*values, **params)
+        node = term.op(*values, **params)
+        if not literals_fit(term.args, node):
+            raise Misfit
+        return node
 
     def operands(self, args: tuple[Term, ...]) -> tuple[list[_Operand], tuple[int, ...]]:
         """The operands to draw, and how many of them each argument stands for."""

@@ -121,13 +121,13 @@ def _match_node(term: Application, node: Node, bindings: Bindings) -> Iterator[B
     if term.op.name in COMMUTATIVE:
         orders.append(term.args[::-1])
     for args in orders:
-        if not _literals_fit(args, node):
+        if not literals_fit(args, node):
             continue
         for found in _match_operands(args, node.inputs, extended):
             yield found if term.label is None else found.with_tensor(term.label, node)
 
 
-def _literals_fit(args: tuple[Term, ...], node: Node) -> bool:
+def literals_fit(args: tuple[Term, ...], node: Node) -> bool:
     """Whether the constants where literals stand make no other operand larger, as scalars do not:
     rules speak of scalars."""
     others = [

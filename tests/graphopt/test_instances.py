@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice
 
 import pytest
 
 from graphopt.data_files import data_path
+from graphopt.graph import Value
 from graphopt.instances import FLOATS, instances
 from graphopt.matching import match
+from graphopt.rule import Rule
 from graphopt.rules import load_rules, read_rules
 from tensorgen.types import DType, int64
 
@@ -32,6 +36,19 @@ def test_the_matcher_finds_what_the_instances_bind(name: str) -> None:
             and bindings.captured == instance.bindings.captured
             for bindings in found
         )
+
+
+def test_literals_that_are_drawn_make_no_operand_larger() -> None:
+    """The matcher takes no such constant for a scalar, so a rule says nothing of it."""
+    [rule] = read_rules("ones: reduce_sum(add(mul(w, 0), 1), axes=a, keepdims=k) => w")
+    drawn = list(islice(_sources(rule), 200))
+    assert drawn
+    assert all(list(match(rule.source, source)) for source in drawn)
+
+
+def _sources(rule: Rule) -> Iterator[tuple[Value, ...]]:
+    typed = replace(rule, target=rule.source)
+    return (instance.source for instance in instances(typed))
 
 
 @pytest.mark.parametrize("dtypes", [FLOATS, (int64,)])
