@@ -1,6 +1,6 @@
 """Ablation of the rewrites: the same networks with none, with folding and fusion, with all.
 
-    python -m benchmarks.ablation --suite networks --threads 1 --json FILE
+    python -m benchmarks.ablation --suite networks --threads 1 --markdown docs/ablation.md
 
 What it does: compiles each network to C three times, from its graph as imported, after the rules
 that always apply (folding, fusion, layout), and after the search by cost with all proved rules, and
@@ -77,6 +77,41 @@ def ablated(arguments: argparse.Namespace) -> Iterator[Ablated]:
             )
 
 
+def _cells(row: Ablated) -> list[str]:
+    times = (f"{milliseconds:.4g}" for milliseconds in row.milliseconds)
+    return [row.network, *times, *(f"{row.speed_up(stage):.3f}" for stage in (1, 2))]
+
+
+def _means(rows: Sequence[Ablated]) -> list[str]:
+    means = (prod(row.speed_up(stage) for row in rows) ** (1 / len(rows)) for stage in (1, 2))
+    return ["geometric mean", *("" for _ in STAGES), *(f"{mean:.3f}" for mean in means)]
+
+
+def markdown(rows: Sequence[Ablated], arguments: argparse.Namespace) -> str:
+    """The table as a page."""
+    words = [f"--suite {arguments.suite}", f"--threads {arguments.threads}"]
+    words += ["--winograd"] if arguments.winograd else []
+    titles = ["network", *(f"{stage}, ms" for stage in STAGES), *STAGES[1:]]
+    lines = [
+        "# What the rewrites are worth",
+        "",
+        f"Made by `python -m benchmarks.ablation {' '.join(words)} --markdown FILE`.",
+        f"{host_target().name}, threads: {arguments.threads}.",
+        "",
+        "Each network as C from its graph as imported (none), after the rules that always apply",
+        "(folding and fusion), and after the search by cost with all proved rules, those that",
+        "enumeration discovered among them (all); timed in turns. Kernels are chosen in the same",
+        "way for all, and what the compiler fuses into one kernel it fuses in each. The last two",
+        "columns say how many times as fast as without rewrites.",
+        "",
+        f"| {' | '.join(titles)} |",
+        f"|---|{'|'.join(['--:'] * (len(titles) - 1))}|",
+        *(f"| {' | '.join(_cells(row))} |" for row in rows),
+        *([f"| {' | '.join(_means(rows))} |"] if rows else []),
+    ]
+    return "\n".join([*lines, ""])
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(prog="benchmarks.ablation", description="What the rewrites are worth.")
     parser.add_argument("--suite", default="networks", choices=("networks", "real"))
@@ -86,6 +121,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seconds", type=positive, default=6.0, help="for each network")
     parser.add_argument("--rounds", type=count_of, default=15, help="turns of each graph")
     parser.add_argument("--json", type=Path, metavar="FILE")
+    parser.add_argument("--markdown", type=Path, metavar="FILE")
     return parser
 
 
@@ -99,12 +135,12 @@ def main(words: Sequence[str] | None = None) -> int:
         progress.print(f"{row.network}: {', '.join(f'{ms:.4g} ms' for ms in row.milliseconds)}")
     table = Table("network", *(f"{stage}, ms" for stage in STAGES), *STAGES[1:])
     for row in rows:
-        factors = (f"{row.speed_up(stage):.3f}" for stage in (1, 2))
-        table.add_row(row.network, *(f"{ms:.4g}" for ms in row.milliseconds), *factors)
+        table.add_row(*_cells(row))
     if rows:
-        means = (prod(row.speed_up(n) for row in rows) ** (1 / len(rows)) for n in (1, 2))
-        table.add_row("geometric mean", "", "", "", *(f"{mean:.3f}" for mean in means))
+        table.add_row(*_means(rows))
     Console().print(table)
+    if arguments.markdown is not None:
+        arguments.markdown.write_text(markdown(rows, arguments), encoding="utf-8")
     if arguments.json is not None:
         content = {
             "threads": arguments.threads,

@@ -181,6 +181,8 @@ def markdown(found: Sequence[Searched], peers: Sequence[str], arguments: argpars
         "rewrite both themselves. TASO's figures are its own, on a GPU, over other compilers:",
         "there a rewrite saves launches and fills the machine. On a CPU whose kernels are near",
         "its peak already, what remains is less memory traffic and less arithmetic.",
+        "Transposed convolutions are exported as the convolutions of phases that they were",
+        "taken apart into, which ONNX Runtime runs slower than its own (dcgan).",
         "",
         f"| {' | '.join(_titles(peers))} |",
         f"|{'|'.join(['---', '---', *['--:'] * (len(_titles(peers)) - 2)])}|",

@@ -34,6 +34,19 @@ def test_the_page_has_a_row_for_each_network() -> None:
     assert len({line.count("|") for line in lines}) == 1
 
 
+def test_the_page_of_the_ablation_ends_in_means() -> None:
+    rows = [
+        ablation.Ablated("one", (4.0, 2.0, 1.0), (9, 5, 4)),
+        ablation.Ablated("two", (1.0, 1.0, 1.0), (3, 3, 3)),
+    ]
+    page = ablation.markdown(rows, ablation._parser().parse_args(["--winograd"]))
+    assert "--winograd --markdown FILE" in page
+    assert "| one | 4 | 2 | 1 | 2.000 | 4.000 |" in page
+    assert page.rstrip().endswith("| geometric mean |  |  |  | 1.414 | 2.000 |")
+    lines = [line for line in page.splitlines() if line.startswith("|")]
+    assert len({line.count("|") for line in lines}) == 1
+
+
 @pytest.mark.parametrize("main", [ablation.main, search_networks.main])
 @pytest.mark.parametrize(
     "words", [["--threads", "0"], ["--seconds", "-1"], ["--suite", "all"], ["--only", "("]]
@@ -50,7 +63,9 @@ def test_wrong_usage(main: object, words: list[str], capsys: pytest.CaptureFixtu
 def test_one_network_is_measured(tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
     words = ["--only", "nasrnn", "--seconds", "0.2", "--rounds", "2"]
-    assert ablation.main([*words, "--json", str(tmp_path / "a.json")]) == 0
+    made = ["--json", str(tmp_path / "a.json"), "--markdown", str(tmp_path / "a.md")]
+    assert ablation.main([*words, *made]) == 0
+    assert "| nasrnn | " in (tmp_path / "a.md").read_text()
     [row] = json.loads((tmp_path / "a.json").read_text())["rows"]
     assert row["network"] == "nasrnn"
     assert len(row["milliseconds"]) == 3

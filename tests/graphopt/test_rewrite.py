@@ -346,6 +346,18 @@ def test_slices_of_concatenations_read_one_part() -> None:
     assert_equal_values(whole, run.graph)
 
 
+def test_a_concatenation_that_is_read_elsewhere_stays_one() -> None:
+    """A layer of DenseNet reads all that came before it: the nested results share storage, flat
+    ones would each be copied."""
+    y, z = (Input(n, TensorType(float64, (2, size))) for n, size in ((0, 3), (1, 5)))
+    inner = OP["concat"](y, z, axis=1)
+    outer = OP["concat"](inner, z, axis=1)
+    alone = simplify(graph(outer, inputs=(y, z)), RULES).graph
+    assert alone.outputs == (OP["concat"](y, z, z, axis=1),)
+    shared = graph(outer, OP["exp"](inner), inputs=(y, z))
+    assert simplify(shared, RULES).graph is shared
+
+
 # Random graphs
 
 
