@@ -79,7 +79,7 @@ def one_line(error: BaseException) -> str:
     """What the exception says, on one line without control characters."""
     match error:
         case KeyboardInterrupt():
-            return "interrupted; nothing was written"
+            return "interrupted; no output was written"
         case MemoryError():
             return (
                 "memory: expected enough for this model and these shapes, got too little; free "

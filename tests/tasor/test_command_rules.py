@@ -377,7 +377,7 @@ def test_a_killed_verification_goes_on_where_it_was(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("number", "expected"),
     [
-        (signal.SIGINT, (130, "tasor: interrupted; nothing was written\n")),
+        (signal.SIGINT, (130, "tasor: interrupted; no output was written\n")),
         (signal.SIGTERM, (143, "")),
     ],
 )

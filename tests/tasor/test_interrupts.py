@@ -74,7 +74,7 @@ def test_a_signal_ends_the_work_at_once(
     folder = model.parent
     code, err, seconds = interrupted(words, folder, compiler, signal_number)
     if signal_number == signal.SIGINT:
-        assert (code, err) == (130, "tasor: interrupted; nothing was written\n")
+        assert (code, err) == (130, "tasor: interrupted; no output was written\n")
     else:
         assert (code, err) == (143, "")
     assert seconds < PROMPT_SECONDS

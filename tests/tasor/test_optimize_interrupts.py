@@ -22,7 +22,7 @@ def test_nothing_is_left_behind(model: Path, signal_number: int) -> None:
     folder = model.parent
     code, err, seconds = interrupted((*WORDS, "--measure"), folder, VERSION, signal_number)
     if signal_number == signal.SIGINT:
-        assert (code, err) == (130, "tasor: interrupted; nothing was written\n")
+        assert (code, err) == (130, "tasor: interrupted; no output was written\n")
     elif signal_number == signal.SIGTERM:
         assert (code, err) == (143, "")
     else:
