@@ -55,17 +55,20 @@ class Linear:
 
     def plus(self, other: Linear, factor: int = 1) -> Linear:
         """self + factor * other."""
+        constant = self.constant + factor * other.constant
         if not other.terms:
-            return Linear(self.constant + factor * other.constant, self.terms)
+            return Linear(constant, self.terms)
+        if not self.terms:
+            terms = other.terms if factor == 1 else tuple((u, m * factor) for u, m in other.terms)
+            return Linear(constant, terms if factor else ())
         total = dict(self.terms)
         for unknown, multiple in other.terms:
             total[unknown] = total.get(unknown, 0) + factor * multiple
-        terms = tuple(sorted((u, m) for u, m in total.items() if m))
-        return Linear(self.constant + factor * other.constant, terms)
+        return Linear(constant, tuple(sorted(item for item in total.items() if item[1])))
 
     def times(self, factor: int) -> Linear:
         """self * factor."""
-        return Linear().plus(self, factor)
+        return self if factor == 1 else Linear().plus(self, factor)
 
 
 Sizes = tuple[Linear, ...]
@@ -84,13 +87,20 @@ class _System:
 
     def resolved(self, size: Linear) -> Linear:
         """The size with all solved unknowns replaced."""
-        while any(unknown in self.solved for unknown, _ in size.terms):
+        solved = self.solved
+        while True:
+            for unknown, _ in size.terms:
+                if unknown in solved:
+                    break
+            else:
+                return size
             result = Linear(size.constant)
             for unknown, multiple in size.terms:
-                value = self.solved.get(unknown, Linear(0, ((unknown, 1),)))
-                result = result.plus(value, multiple)
+                value = solved.get(unknown)
+                result = result.plus(
+                    Linear(0, ((unknown, 1),)) if value is None else value, multiple
+                )
             size = result
-        return size
 
     def equate(self, left: Linear, right: Linear) -> None:
         if left == right:
