@@ -57,7 +57,9 @@ def answer(question: str) -> Fits | Nothing | Silent:
 
 
 def _answer(question: str) -> Fits | Nothing | Silent:
-    solver = z3.Solver()
+    # Numbers that a context has given to terms steer the search, so each question has its own: what
+    # was asked before must not decide what is found.
+    solver = z3.Solver(ctx=z3.Context())
     solver.set("timeout", MILLISECONDS)
     solver.set("rlimit", STEPS)
     try:
