@@ -19,7 +19,6 @@ import numpy as np
 
 from tensorgen.expr import (
     Apply,
-    Axis,
     Cast,
     Const,
     Expr,
@@ -30,8 +29,8 @@ from tensorgen.expr import (
     TensorExpr,
     apply,
     cast,
-    children,
     const,
+    walk,
 )
 from tensorgen.types import Array, TensorType, boolean, int64
 
@@ -77,20 +76,20 @@ class _Residues:
 
     def _made(self, term: Expr) -> Expr:
         if not term.dtype.is_float:
-            self._require_no_floats(term)
+            _require_no_floats(term)
             return term
         match term:
             case Const(value=value) if math.isfinite(float(value)):
                 return const(residue(float(value)), int64)
             case Load(operand=operand, type=type, indices=indices):
                 for index in indices:
-                    self._require_no_floats(index)
+                    _require_no_floats(index)
                 return Load(operand, TensorType(int64, type.shape), indices)
             case Cast(arg=arg, bits=False) if not arg.dtype.is_float and arg.dtype != boolean:
-                self._require_no_floats(arg)
+                _require_no_floats(arg)
                 return _modulo(cast(arg, int64))
             case Select(condition=condition, then=then, otherwise=otherwise):
-                self._require_no_floats(condition)
+                _require_no_floats(condition)
                 return Select(condition, self.of(then), self.of(otherwise))
             case Reduce(fold=Fold.SUM, axes=axes, body=Apply(op=op, args=args)) if op.name == "mul":
                 # A sum of products is a contraction to the interpreter; reduced once, at its end.
@@ -105,12 +104,10 @@ class _Residues:
             case _:
                 raise _NoMeaning
 
-    def _require_no_floats(self, term: Expr) -> None:
-        if term.dtype.is_float:
-            raise _NoMeaning
-        for part in children(term):
-            if not isinstance(part, Axis):
-                self._require_no_floats(part)
+
+def _require_no_floats(term: Expr) -> None:
+    if any(part.dtype.is_float for part in walk(term)):
+        raise _NoMeaning
 
 
 def _modulo(term: Expr) -> Expr:
