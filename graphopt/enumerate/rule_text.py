@@ -233,11 +233,24 @@ class _Writer:
                 self.conditions.append(_call("equal", starts, place))
             sizes: Expression = self.parameter(f"n{len(self.slices)}")
             self.slices.append((own, cut, axis, starts, sizes))
+            self.keep_other_axes(tree, sizes)
         else:
             starts = zeros if part == 0 else self.offset(cut, axis, rank)
             sizes = self.shape(own)
         params = (("starts", starts), ("steps", Literal((1,) * rank)), ("sizes", sizes))
         return Application(OP["slice"], args, params)
+
+    def keep_other_axes(self, tree: Applied, sizes: Expression) -> None:
+        """Ask that a part of one axis of a variable is all of the others."""
+        operand, axis = tree.operands[0], tree.instance.axis
+        others = [n for n in range(len(self.sizes[operand])) if n != axis]
+        if operand not in self.bound or not others:
+            return
+        whole = _call("shape_of", Name(self.bound[operand]))
+        parts = [_call("offset_on", sizes, Literal(axis))]
+        parts += [_call("offset_on", whole, Literal(n)) for n in others]
+        kept = reduce(lambda left, right: _call("plus", left, right), parts)
+        self.conditions.append(_call("equal", sizes, kept))
 
     def reshaped(self, own: Sizes) -> Expression:
         """The sizes of a reshape: any in the source, those of something bound in the target."""

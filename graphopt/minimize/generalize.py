@@ -23,6 +23,7 @@ from graphopt.minimize.terms import (
 from graphopt.pattern import (
     FunctionCall,
     Literal,
+    Name,
     applications,
 )
 from graphopt.rule import Rule, statement_text
@@ -47,8 +48,28 @@ def most_general(rule: Rule, accepts: Test) -> Rule | None:
             seen[text] = len(seen) < MOST_TESTS and is_closed(form) and accepts(form)
         return seen[text]
 
-    found = _most_general(rule, accepted)
-    return None if found is None else tidied(found)
+    for form in dict.fromkeys((_with_any_slices(rule), rule)):
+        found = _most_general(form, accepted)
+        if found is not None:
+            return tidied(found)
+    return None
+
+
+def _with_any_slices(rule: Rule) -> Rule:
+    """The rule without conditions that compare a name with what is computed from itself.
+
+    Such a one says of a slice's sizes that it keeps other axes whole, as enumerated splits do.
+    """
+    return with_conditions(rule, tuple(c for c in rule.where if not _is_on_itself(c)))
+
+
+def _is_on_itself(condition: FunctionCall) -> bool:
+    name, *others = condition.args
+    return (
+        condition.function == "equal"
+        and isinstance(name, Name)
+        and any(name.name in names_in(other) for other in others)
+    )
 
 
 def _most_general(rule: Rule, accepted: Test) -> Rule | None:

@@ -224,6 +224,16 @@ def test_splits_become_slices_where_something_settles_their_place() -> None:
     assert isinstance(judge(rule, 20, value_of=by_meaning), Agreed)
 
 
+def test_a_split_of_a_variable_keeps_the_other_axes_whole() -> None:
+    inner = apply("relu", apply("split1[1]2d", M, shapes=((4, 8),)))
+    outer = apply("split1[1]2d", apply("relu", M), shapes=((4, 8),))
+    rules = rules_of(canonical(inner, outer), Grouping.ANY)
+    texts = [str(rule).split(" where ")[1] for rule in rules]
+    assert any("equal(n0, plus(offset_on(n0, 1), offset_on(shape_of(x), 0)))" in text
+               for text in texts)  # fmt: skip
+    assert all(isinstance(judge(rule, 20), Agreed) for rule in rules)
+
+
 def test_an_equation_with_a_constant_matrix_has_no_rule() -> None:
     assert rules_of(canonical(apply("matmul", IDENTITY, M), M), Grouping.ANY) == ()
 

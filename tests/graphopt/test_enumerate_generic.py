@@ -73,7 +73,8 @@ def test_rules_of_two_results_can_be_read() -> None:
                 "matmul(slice(x, starts=s0, steps=(1, 1), sizes=n0), y) => "
                 "slice(matmul(x, y), starts=s0, steps=(1, 1), "
                 "sizes=plus(offset_on(n0, 0), offset_on(shape_of(y), 1))) "
-                "where rank(2, x, y), equal(s0, offset_on(s0, 0))",
+                "where rank(2, x, y), equal(s0, offset_on(s0, 0)), "
+                "equal(n0, plus(offset_on(n0, 0), offset_on(shape_of(x), 1)))",
                 "slice(matmul(x, y), starts=s0, steps=(1, 1), sizes=n0) => "
                 "matmul(slice(x, starts=s0, steps=(1, 1), "
                 "sizes=plus(offset_on(n0, 0), offset_on(shape_of(x), 1))), y) "

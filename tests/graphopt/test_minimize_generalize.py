@@ -99,6 +99,22 @@ def test_only_accepted_forms_are_given(accepts: Callable[[Rule], bool]) -> None:
     assert len(tried) == len(set(tried)), "no form is tested twice"
 
 
+PART = rule(
+    "slice(max(x, 0), starts=s, steps=(1, 1), sizes=n) => "
+    "max(slice(x, starts=s, steps=(1, 1), sizes=n), 0) "
+    "where equal(n, plus(offset_on(n, 0), offset_on(shape_of(x), 1)))"
+)
+
+
+def test_slices_of_any_axes_are_tried_before_those_of_one() -> None:
+    anywhere = most_general(PART, lambda form: True)
+    assert anywhere is not None
+    assert anywhere.where == ()
+    along_one = most_general(PART, lambda form: "plus(" in str(form))
+    assert along_one is not None
+    assert "equal(n, plus(offset_on(n, " in str(along_one)
+
+
 def test_rules_turn_around_where_their_names_allow() -> None:
     factored = rule("add(mul(x, z), mul(y, z)) => mul(add(x, y), z)")
     around = turned_around(factored)
