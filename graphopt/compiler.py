@@ -79,13 +79,18 @@ def compile_graph(
     strict: bool,
     weights: WeightMode | None,
     metadata: Mapping[str, object],
+    filtering: bool = True,
 ) -> Compilation:
-    """The C library of a graph, as a module. Deterministic."""
+    """The C library of a graph, as a module. Deterministic.
+
+    `filtering` lets convolutions be filtered with fewer products, which rounds more; never if
+    `strict`.
+    """
     if strict:
         target = target.exact()
     steps = partition(graph)
     layout = lay_out(graph, steps, stored_views(graph))
-    kernels = _lower_tasks(layout, target, threads)
+    kernels = _lower_tasks(layout, target, threads, filtering=filtering and not strict)
     constants = _Constants()
     arguments = [
         _packed_inputs(step, kernels[step.task], layout, constants) for step in layout.steps
@@ -150,12 +155,14 @@ class _Entry:
     overwritable: frozenset[int]
 
 
-def _lower_tasks(layout: Layout, target: Target, threads: int) -> dict[Task, _Entry]:
+def _lower_tasks(
+    layout: Layout, target: Target, threads: int, *, filtering: bool
+) -> dict[Task, _Entry]:
     """Every distinct task, scheduled and lowered once."""
     result: dict[Task, _Entry] = {}
     for step in layout.steps:
         if step.task not in result:
-            schedule = default_schedule(step.task, target, threads)
+            schedule = default_schedule(step.task, target, threads, filtering=filtering)
             lowered = lower(step.task, schedule)
             result[step.task] = _Entry(schedule, lowered, overwritable_inputs(step.task))
     return result
@@ -294,7 +301,7 @@ def _plan(layout: Layout, kernels: Mapping[Task, _Entry], threads: int) -> Arena
 def _scratch_sizes(lowered: Lowered, threads: int) -> list[int]:
     """Bytes of each scratch buffer for all threads, rounded to the alignment."""
     return [
-        -(-buffer.size * buffer.dtype.bytes * threads // 64) * 64
+        -(-buffer.size * buffer.dtype.bytes * buffer.copies(threads) // 64) * 64
         for buffer in lowered.kernel.scratch
     ]
 

@@ -2,11 +2,10 @@
 
     y = A^T ((G g) * (B^T d))     m results of a kernel g of size r from m + r - 1 elements d
 
-What it does: makes the matrices from interpolation points by the construction of Cook and Toom, in
-exact fractions, and writes the rules: a convolution as phases of its results along one axis, each
-a sum of convolutions by one tap of the kernel; and the sums of all phases by fewer products. The
-text depends on nothing else, so `data/rules/winograd.rules` is what `winograd_rules` returns. What
-it does not: judge when this pays.
+What it does: writes the rules: a convolution as phases of its results along one axis, each a sum of
+convolutions by one tap of the kernel; and the sums of all phases by fewer products, with the
+matrices of `tensorgen.minimal_filtering`. The text depends on nothing else, so
+`data/rules/winograd.rules` is what `winograd_rules` returns. What it does not: judge when it pays.
 
 Source: Lavin and Gray, "Fast algorithms for convolutional neural networks" (CVPR 2016).
 """
@@ -14,79 +13,13 @@ Source: Lavin and Gray, "Fast algorithms for convolutional neural networks" (CVP
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from fractions import Fraction
 from itertools import product
-from math import gcd, lcm, prod
+from math import prod
+
+from tensorgen.minimal_filtering import MinimalFilter, Row, minimal_filter
 
 KERNEL = 3
 """The kernel size on the axis."""
-
-POINTS = (Fraction(0), Fraction(1), Fraction(-1), Fraction(2), Fraction(-2))
-"""Interpolation points; the last one is infinity."""
-
-Row = tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Winograd:
-    """F(m, r): `outputs` A^T (m, n), `kernels` G (n, r) with a divisor for each row, `inputs`
-    B^T (n, n), for n = m + r - 1."""
-
-    outputs: tuple[Row, ...]
-    kernels: tuple[tuple[Row, int], ...]
-    inputs: tuple[Row, ...]
-
-
-def winograd(outputs: int, kernel: int, points: Sequence[Fraction] = POINTS) -> Winograd:
-    """F(outputs, kernel) from the first points. A^T and B^T are integers for integer points."""
-    count = outputs + kernel - 1
-    finite = tuple(points[: count - 1])
-    assert len(set(finite)) == count - 1, "as many different points as the algorithm needs"
-    rows_out = [[point**power for point in finite] + [Fraction(0)] for power in range(outputs)]
-    rows_out[-1][-1] = Fraction(1)
-    kernels: list[tuple[Row, int]] = []
-    inputs: list[Row] = []
-    for point in finite:
-        others = [other for other in finite if other != point]
-        scale = _product([point - other for other in others])
-        sign = 1 if scale > 0 else -1
-        inputs.append(_integers([sign * c for c in (*_from_roots(others), Fraction(0))]))
-        kernels.append(_fractions([sign * point**power / scale for power in range(kernel)]))
-    inputs.append(_integers(_from_roots(finite)))
-    kernels.append(_fractions([Fraction(int(power == kernel - 1)) for power in range(kernel)]))
-    return Winograd(tuple(map(_integers, rows_out)), tuple(kernels), tuple(inputs))
-
-
-def _product(values: Sequence[Fraction]) -> Fraction:
-    total = Fraction(1)
-    for value in values:
-        total *= value
-    return total
-
-
-def _from_roots(roots: Sequence[Fraction]) -> list[Fraction]:
-    """The coefficients, lowest first, of the product of all (t - root)."""
-    coefficients = [Fraction(1)]
-    for root in roots:
-        shifted = [Fraction(0), *coefficients]
-        scaled = [*(-root * value for value in coefficients), Fraction(0)]
-        coefficients = [a + b for a, b in zip(shifted, scaled, strict=True)]
-    return coefficients
-
-
-def _integers(values: Sequence[Fraction]) -> Row:
-    assert all(value.denominator == 1 for value in values), "integer interpolation points"
-    return tuple(value.numerator for value in values)
-
-
-def _fractions(values: Sequence[Fraction]) -> tuple[Row, int]:
-    """Fractions as integers over one positive divisor, without a common factor."""
-    divisor = lcm(*(value.denominator for value in values))
-    row = tuple(int(value * divisor) for value in values)
-    common = gcd(divisor, *row)
-    return tuple(value // common for value in row), divisor // common
-
 
 # Text
 
@@ -117,9 +50,9 @@ def winograd_rules() -> str:
         )
     ]
     filters = [
-        _filters("winograd-2", (winograd(2, KERNEL),)),
-        _filters("winograd-4", (winograd(4, KERNEL),)),
-        _filters("winograd-2-by-2", (winograd(2, KERNEL),) * 2),
+        _filters("winograd-2", (minimal_filter(2, KERNEL),)),
+        _filters("winograd-4", (minimal_filter(4, KERNEL),)),
+        _filters("winograd-2-by-2", (minimal_filter(2, KERNEL),) * 2),
     ]
     return "\n".join([_HEADING, *phases, "", _FILTERS, *filters, ""])
 
@@ -218,7 +151,7 @@ def _phases(name: str, outputs: int, spatial: int, axis: int) -> str:
     )
 
 
-def _filters(name: str, axes: Sequence[Winograd]) -> str:
+def _filters(name: str, axes: Sequence[MinimalFilter]) -> str:
     """All results of a tile at once: the sums of products, and the same with fewer products.
 
     Elements are d0, d1, … and taps g0, g1, …; with two axes both have two numbers.

@@ -73,7 +73,7 @@ def compile(
     weights: WeightMode | None = None,
     name: str | None = None,
     search: bool = True,
-    winograd: bool = False,
+    winograd: bool = True,
     observer: Observer = SILENT,
 ) -> CompiledModel:
     """Compile an ONNX model (a path, a file's bytes or a proto) to C.
@@ -82,8 +82,8 @@ def compile(
     values known now. `threads` None means one for each core of the target. `strict` keeps the
     order of floating-point operations. `weights` says where constants live: "c" source, an
     "object" file, or a "file" of their own. `name` starts the names of all files and functions.
-    `search` looks for cheaper graphs by estimated costs, unless `strict` forbids it; `winograd`
-    lets it use minimal filtering for convolutions, which is faster and rounds more.
+    `search` looks for cheaper graphs by estimated costs; `winograd` lets kernels filter
+    convolutions with fewer products where that is faster, which rounds more. `strict` forbids both.
 
     Raises ModelError, with its subclasses, for anything wrong with the model; TargetError for an
     unknown target; UsageError for other arguments that make no sense.

@@ -29,7 +29,7 @@ class CompileOptions:
     weights: WeightMode | None
     name: str | None
     search: bool = True
-    winograd: bool = False
+    winograd: bool = True
 
 
 def compiled(model: str, options: CompileOptions, reporter: Reporter) -> CompiledModel:

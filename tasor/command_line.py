@@ -122,6 +122,9 @@ NoSearch = Annotated[bool, typer.Option("--no-search", help="apply only the rule
 Winograd = Annotated[
     bool, typer.Option("--winograd", help="let the search use minimal filtering: it rounds more")
 ]
+NoWinograd = Annotated[
+    bool, typer.Option("--no-winograd", help="no minimal filtering of convolutions: it rounds more")
+]
 Seed = Annotated[int, typer.Option("--seed", metavar="N", min=0, help="fixes all randomness")]
 
 
@@ -150,7 +153,7 @@ def _compile(
     threads: Threads = None,
     trials: Trials = 0,
     no_search: NoSearch = False,
-    winograd: Winograd = False,
+    no_winograd: NoWinograd = False,
     strict: Strict = False,
     weights: Weights = None,
     name: Name = None,
@@ -162,7 +165,7 @@ def _compile(
 ) -> None:
     """Write a model as a self-contained C library."""
     options = _options(shape, bind, target, threads, trials, strict, weights, name)
-    options = replace(options, search=not no_search, winograd=winograd)
+    options = replace(options, search=not no_search, winograd=not no_winograd)
     with Reporter(Verbosity(verbose, not (quiet or json_output), dump)) as reporter:
         result, saved = compile_into(model, output, options, reporter)
     if json_output:

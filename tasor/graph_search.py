@@ -48,9 +48,9 @@ class SearchOptions:
     """What the search may use and how its result is judged.
 
     `settings` are those of `graphopt.search`; `measure` weighs measured kernels, which the machine
-    times where it has not yet; `winograd` allows minimal filtering, which rounds more; `discovered`
-    adds the rules that enumeration found; `run` runs the graphs: without it nothing is timed or
-    compared.
+    times where it has not yet; `winograd` allows minimal filtering by rules, in place of that by
+    kernels; `discovered` adds the rules that enumeration found; `run` runs the graphs: without it
+    nothing is timed or compared.
     """
 
     settings: SearchSettings = DEFAULT_SETTINGS
@@ -171,7 +171,9 @@ def searched_graph(
     """
     begins("search")
     rules = search_rules(winograd=options.winograd, discovered=options.discovered)
-    costs: CostModel = AnalyticCost(target, threads)
+    # Filtering is the rules' business or that of the kernels, not of both.
+    filtering = not options.winograd
+    costs: CostModel = AnalyticCost(target, threads, filtering=filtering)
     measured, timed_kernels = False, 0
     if options.measure:
         records = KernelRecords(cache_folder() / "kernels.sqlite", target, threads)
@@ -187,7 +189,7 @@ def searched_graph(
     kept, why = changed, _predicted(result)
     if options.run:
         begins("time")
-        times = _times(imported, optimized, result.graph, target, threads)
+        times = _times(imported, optimized, result.graph, target, threads, filtering)
         if isinstance(times, Times) and times.searched is not None:
             factor = times.searched.times_as_fast_as(times.optimized)
             kept = factor >= 1.0
@@ -233,11 +235,16 @@ def _kernel_changes(before: Graph, after: Graph, costs: CostModel) -> tuple[Kern
 
 
 def _times(
-    imported: Graph, optimized: Graph, found: Graph, target: Target, threads: int
+    imported: Graph,
+    optimized: Graph,
+    found: Graph,
+    target: Target,
+    threads: int,
+    filtering: bool,
 ) -> Times | NotRun:
     distinct = list({graph.digest: graph for graph in (imported, optimized, found)}.values())
     try:
-        running = [Running(graph, target, threads) for graph in distinct]
+        running = [Running(graph, target, threads, filtering=filtering) for graph in distinct]
         timings = timed(running, TIMING_SECONDS)
     except (UsageError, ToolMissing, BuildError) as error:
         return NotRun(one_line(error))
@@ -275,5 +282,5 @@ def _difference(graphs: Sequence[Graph], target: Target, threads: int) -> Differ
 
 
 def _outputs(graph: Graph, target: Target, threads: int) -> tuple[Array, ...]:
-    running = Running(graph, target, threads)
+    running = Running(graph, target, threads, filtering=False)
     return running.outputs(running.sample(0))

@@ -47,9 +47,14 @@ class Timings:
 
 
 class Running:
-    """A graph, compiled and loaded; raises what `loaded_library` raises."""
+    """A graph, compiled and loaded; raises what `loaded_library` raises.
 
-    def __init__(self, graph: Graph, target: Target, threads: int) -> None:
+    `filtering` lets kernels filter convolutions with fewer products, which rounds more.
+    """
+
+    def __init__(
+        self, graph: Graph, target: Target, threads: int, *, filtering: bool = True
+    ) -> None:
         compilation = compile_graph(
             prepare(graph),
             name="graph",
@@ -58,6 +63,7 @@ class Running:
             strict=False,
             weights=None,
             metadata={},
+            filtering=filtering,
         )
         self.library: Library = loaded_library(compilation.module)
         self._names = graph.input_names

@@ -56,8 +56,8 @@ class Question:
 class Settings:
     """How it is to be compiled; `weights` None lets their size decide where they are kept.
 
-    `search` looks for cheaper graphs, `winograd` among them those with minimal filtering. With
-    `strict` there is no search: its rules reorder sums.
+    `search` looks for cheaper graphs. `winograd` lets kernels filter convolutions with fewer
+    products, which rounds more. With `strict` there is neither: both reorder sums.
     """
 
     target: Target
@@ -65,7 +65,7 @@ class Settings:
     strict: bool = False
     weights: WeightMode | None = None
     search: bool = True
-    winograd: bool = False
+    winograd: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ def settings_of(
     strict: bool = False,
     weights: WeightMode | None = None,
     search: bool = True,
-    winograd: bool = False,
+    winograd: bool = True,
 ) -> Settings:
     """Settings with every default filled in: as many threads as the target has cores.
 
@@ -178,9 +178,8 @@ def search_stage(
     if settings.strict or not settings.search:
         return None
     observer.begins("search")
-    costs = AnalyticCost(settings.target, settings.threads)
-    rules = search_rules(winograd=settings.winograd)
-    result = search(graph, rules, costs, COMPILE_SEARCH)
+    costs = AnalyticCost(settings.target, settings.threads, filtering=settings.winograd)
+    result = search(graph, search_rules(), costs, COMPILE_SEARCH)
     observer.searched(result)
     return result
 
@@ -200,6 +199,7 @@ def run_stages(question: Question, settings: Settings, observer: Observer = SILE
         strict=settings.strict,
         weights=settings.weights,
         metadata=_metadata(question, graph, _rules_applied(optimized, searched), settings.target),
+        filtering=settings.winograd,
     )
     observer.compiled(compilation)
     return Stages(imported, optimized, searched, compilation)

@@ -138,7 +138,7 @@ class _Printer:
 
     def parameter(self, buffer: Buffer) -> str:
         """The name of a parameter. Scratch is a pool of which each thread takes its part."""
-        if buffer.space is Space.SCRATCH:
+        if buffer.space in (Space.SCRATCH, Space.SHARED):
             self.pools[buffer.number] = self.fresh(f"{buffer.name}_all")
             return self.pools[buffer.number]
         return self._name_buffer(buffer)
@@ -266,6 +266,10 @@ class _Printer:
                 # Outside a loop of ours the thread's number would be that of the caller's team.
                 offset = f" + (size_t)TASOR_THREAD * {buffer.size}" if self.shared else ""
                 self.line(f"{c_type} *const {name} = {self.pools[buffer.number]}{offset};")
+            case Space.SHARED:
+                assert not self.shared, "what all threads share exists outside their loops"
+                self.used.add(buffer.number)
+                self.line(f"{c_type} *const {name} = {self.pools[buffer.number]};")
             case Space.INPUT | Space.OUTPUT:
                 raise AssertionError("parameters are not allocated")
             case _:

@@ -27,6 +27,7 @@ class Space(Enum):
     INPUT = "input"  # a parameter that is read
     OUTPUT = "output"  # a parameter that is written
     SCRATCH = "scratch"  # a part of the arena, one for each thread
+    SHARED = "shared"  # a part of the arena, one for all threads
     STACK = "stack"  # a local array
     SCALAR = "scalar"  # a local variable
 
@@ -44,6 +45,10 @@ class Buffer:
     @property
     def type(self) -> TensorType:
         return TensorType(self.dtype, (self.size,))
+
+    def copies(self, threads: int) -> int:
+        """How often the buffer is there if so many threads run the kernel."""
+        return threads if self.space is Space.SCRATCH else 1
 
     def at(self, index: Expr) -> Load:
         """The element at a flat index."""
@@ -158,7 +163,7 @@ Stmt = For | Store | Allocate | If | Declare | Fill | VectorLoad | VectorStore |
 class LoopKernel:
     """One kernel: what it reads, what it writes, the scratch it needs, and its statements.
 
-    Each scratch buffer stands for one private copy a thread.
+    A scratch buffer in SCRATCH stands for one private copy a thread, one in SHARED for itself.
     """
 
     inputs: tuple[Buffer, ...]

@@ -22,7 +22,15 @@ from tensorgen.flat import FlatStage, flat_index, merge_axes, merge_reduction_ax
 from tensorgen.loop import Allocate, Buffer, LoopKernel, LoopKind, Numbers, Space, Stmt, nested
 from tensorgen.lower_contraction import lower_register_tile
 from tensorgen.lower_loops import StageLowering, replace_axes
-from tensorgen.schedule import Loops, RegisterTile, RowStages, Schedule, ScheduleError
+from tensorgen.lower_winograd import lower_winograd
+from tensorgen.schedule import (
+    Loops,
+    RegisterTile,
+    RowStages,
+    Schedule,
+    ScheduleError,
+    WinogradTile,
+)
 from tensorgen.task import Task
 from tensorgen.types import TensorType
 from tensorgen.widen import widen
@@ -56,6 +64,9 @@ def lower(task: Task, schedule: Schedule) -> Lowered:
             return Lowered(_lower_stages(task, schedule), (None,) * len(task.inputs))
         case RegisterTile():
             kernel, packing = lower_register_tile(task, schedule)
+            return Lowered(kernel, packing)
+        case WinogradTile():
+            kernel, packing = lower_winograd(task, schedule)
             return Lowered(kernel, packing)
         case _:
             assert_never(schedule)

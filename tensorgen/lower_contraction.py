@@ -13,7 +13,7 @@ Layouts of relaid factors, zero-filled up to whole tiles:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -32,6 +32,7 @@ from tensorgen.expr import (
     select,
     substitute,
 )
+from tensorgen.flat import flat_index
 from tensorgen.loop import (
     Allocate,
     Buffer,
@@ -327,7 +328,7 @@ class _TileLowering:
             for v, register in enumerate(group)
         )
         element = tile.at(simplify(across * width + along))
-        value = self._epilogue_value(values, element)
+        value = epilogue_value(contraction, self.inputs, self.output, values, element)
         store = Store(self.output, index, value)
         transposed = not contiguous and affine(index).coefficient(across) == 1
         outer, inner = (along, across) if transposed else (across, along)
@@ -336,29 +337,27 @@ class _TileLowering:
         loops = For(outer, (For(inner, (store,), kind),))
         return (Allocate(tile, (*stores, loops)),)
 
-    def _epilogue_value(self, values: dict[Axis, Expr], element: Expr) -> Expr:
-        stage = self.contraction.stage_operand
-        placed = replace_axes(self.contraction.epilogue, values)
 
-        def localise(term: Expr) -> Expr:
-            if isinstance(term, Load) and term.operand == stage:
-                return element
-            inner = map_children(term, localise)
-            if isinstance(inner, Load):
-                index = const(0, int64) + sum(
-                    (
-                        part * stride
-                        for part, stride in zip(
-                            inner.indices, row_major_strides(inner.type.shape), strict=True
-                        )
-                    ),
-                    const(0, int64),
-                )
-                return self.inputs[inner.operand].at(simplify(index))
-            return inner
+def epilogue_value(
+    contraction: Contraction,
+    inputs: Sequence[Buffer],
+    output: Buffer,
+    values: Mapping[Axis, Expr],
+    element: Expr,
+) -> Expr:
+    """The result's value at a point of the contraction's axes where the sum is `element`."""
+    placed = replace_axes(contraction.epilogue, values)
 
-        value = widen(localise(placed))
-        return Cast(value, self.output.dtype) if self.output.dtype.is_half else value
+    def localise(term: Expr) -> Expr:
+        if isinstance(term, Load) and term.operand == contraction.stage_operand:
+            return element
+        inner = map_children(term, localise)
+        if isinstance(inner, Load):
+            return inputs[inner.operand].at(flat_index(inner.indices, inner.type.shape))
+        return inner
+
+    value = widen(localise(placed))
+    return Cast(value, output.dtype) if output.dtype.is_half else value
 
 
 def _named(axis: Axis) -> tuple[str, int]:

@@ -101,4 +101,33 @@ class RegisterTile:
         return "; ".join(steps)
 
 
-Schedule = Loops | RowStages | RegisterTile
+@dataclass(frozen=True, slots=True)
+class WinogradTile:
+    """A convolution by minimal filtering, `results` at once along each filtered axis.
+
+    Strips of data (tiles of one row) are transformed, `strips` of them, into a buffer that all
+    threads share. Products are summed by register tiles of `rows` x `vectors` * `lanes`, `chunk`
+    rows of all points at a time, and transformed back.
+    """
+
+    results: tuple[int, ...]
+    strips: int
+    chunk: int
+    rows: int
+    vectors: int
+    lanes: int
+    parallel: bool
+
+    def __str__(self) -> str:
+        steps = [
+            f"winograd({' x '.join(map(str, self.results))})",
+            f"strips({self.strips})",
+            f"rows({self.chunk})",
+            f"register_tile({self.rows} x {self.vectors}*{self.lanes})",
+        ]
+        if self.parallel:
+            steps.append("parallel(strips | tiles)")
+        return "; ".join(steps)
+
+
+Schedule = Loops | RowStages | RegisterTile | WinogradTile

@@ -19,8 +19,6 @@ from typing import Protocol
 from graphopt.graph import Constant, Graph, Input, Node, Value
 from graphopt.search.kernels import Kernels
 from graphopt.search.promised import Promise, WeightOnly
-from tensorgen.contraction import contraction_of, has_tiles
-from tensorgen.dialects import vector_dialect
 from tensorgen.expr import (
     Apply,
     Axis,
@@ -36,7 +34,7 @@ from tensorgen.expr import (
 )
 from tensorgen.flat import flat_index
 from tensorgen.simplify import affine
-from tensorgen.sketch import PARALLEL_WORK, register_tiles
+from tensorgen.sketch import PARALLEL_WORK, contraction_estimate
 from tensorgen.target import Target
 from tensorgen.task import Task
 
@@ -80,11 +78,15 @@ DEFAULT_MACHINE = Machine()
 
 @dataclass(frozen=True, slots=True)
 class AnalyticCost:
-    """Seconds by counting: no kernel is compiled. Ranks alternatives; does not promise times."""
+    """Seconds by counting: no kernel is compiled. Ranks alternatives; does not promise times.
+
+    `filtering` tells whether kernels may filter convolutions with fewer products.
+    """
 
     target: Target
     threads: int = 1
     machine: Machine = DEFAULT_MACHINE
+    filtering: bool = True
 
     def cost(self, task: Task) -> float:
         """The larger of computing and moving, and the overhead of a kernel."""
@@ -102,17 +104,12 @@ class AnalyticCost:
 
     def _cycles(self, task: Task) -> tuple[float, bool]:
         """Cycles of the busiest thread, and whether several take part."""
-        contraction = contraction_of(task)
-        if contraction is not None and has_tiles(contraction):
-            dialect = vector_dialect(self.target.isa, contraction.dtype)
-            if dialect is not None:
-                parallel = self._is_shared(_sums(task.stages[0]) / self._lanes(task.stages[0]))
-                workers = self.threads if parallel else 1
-                tiles = register_tiles(task, contraction, dialect, workers)
-                cycles = min((tile.cycles for tile in tiles), default=None)
-                if cycles is not None:
-                    rest = sum(self._stage_cycles(stage) for stage in task.stages[1:])
-                    return cycles + rest / workers, parallel
+        parallel = self._is_shared(_sums(task.stages[0]) / self._lanes(task.stages[0]))
+        workers = self.threads if parallel else 1
+        best = contraction_estimate(task, self.target, workers, filtering=self.filtering)
+        if best is not None:
+            rest = sum(self._stage_cycles(stage) for stage in task.stages[1:])
+            return best.cycles + rest / workers, parallel
         total = sum(self._stage_cycles(stage) for stage in task.stages)
         parallel = self._is_shared(total)
         return total / (self.threads if parallel else 1), parallel

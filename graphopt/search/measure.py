@@ -131,7 +131,7 @@ def _operand_sets(task: Task, entry: Lowered, target: Target, threads: int) -> l
     kernel = entry.kernel
     inputs = [_memory(buffer, 1, rng) for buffer in kernel.inputs]
     others = [_memory(buffer, 1, None) for buffer in kernel.outputs]
-    others += [_memory(buffer, threads, None) for buffer in kernel.scratch]
+    others += [_memory(buffer, buffer.copies(threads), None) for buffer in kernel.scratch]
     weights = sum(a.nbytes for a, fixed in zip(inputs, task.constant, strict=True) if fixed)
     beyond = max(4 * target.l2_bytes, target.l3_bytes // 2)
     count = min(MOST_SETS, -(-beyond // weights)) if weights else 1

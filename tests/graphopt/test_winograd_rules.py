@@ -16,7 +16,8 @@ from graphopt.ops import conv
 from graphopt.reference import evaluate_graph
 from graphopt.rule import Rule, replacement
 from graphopt.rules import load_rules
-from graphopt.winograd_rules import KERNEL, winograd, winograd_rules
+from graphopt.winograd_rules import KERNEL, winograd_rules
+from tensorgen.minimal_filtering import minimal_filter
 from tensorgen.types import TensorType, float64
 from verify.certificate import Certificate
 from verify.oracle import Agreed, judge
@@ -27,7 +28,7 @@ from verify.symbolic_rule import Ranks
 @pytest.mark.parametrize(("outputs", "kernel"), [(1, 3), (2, 3), (3, 2), (3, 3), (4, 3), (2, 5)])
 def test_the_matrices_filter_exactly(outputs: int, kernel: int) -> None:
     """y = A^T ((G g) * (B^T d)) for every pair of unit vectors g and d."""
-    matrices = winograd(outputs, kernel)
+    matrices = minimal_filter(outputs, kernel)
     count = outputs + kernel - 1
     for tap, element in product(range(kernel), range(count)):
         sums = [
@@ -42,10 +43,10 @@ def test_the_matrices_filter_exactly(outputs: int, kernel: int) -> None:
 
 
 def test_the_matrices_are_those_of_lavin_and_gray() -> None:
-    two = winograd(2, 3)
+    two = minimal_filter(2, 3)
     assert two.outputs == ((1, 1, 1, 0), (0, 1, -1, 1))
     assert two.kernels == (((1, 0, 0), 1), ((1, 1, 1), 2), ((1, -1, 1), 2), ((0, 0, 1), 1))
-    four = winograd(4, 3)
+    four = minimal_filter(4, 3)
     assert four.outputs[3] == (0, 1, -1, 8, -8, 1)
     assert four.kernels[3] == ((1, 2, 4), 24)
     assert four.inputs[0] == (4, 0, -5, 0, 1, 0)
@@ -53,7 +54,7 @@ def test_the_matrices_are_those_of_lavin_and_gray() -> None:
 
 def test_equal_points_are_refused() -> None:
     with pytest.raises(AssertionError, match="different points"):
-        winograd(2, 3, [Fraction(0), Fraction(1), Fraction(1)])
+        minimal_filter(2, 3, [Fraction(0), Fraction(1), Fraction(1)])
 
 
 def test_the_committed_file_is_what_is_generated() -> None:

@@ -323,10 +323,15 @@ def image_model(size: int = 16, channels: int = 64) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
-def test_minimal_filtering_is_used_when_asked_for() -> None:
-    plain, faster = (tasor.compile(image_model(), winograd=w, threads=1) for w in (False, True))
-    assert plain.stages.rules_applied == ()
-    assert dict(faster.stages.rules_applied) == {"conv-phases-4-rows": 1, "winograd-4": 1}
+def test_kernels_filter_unless_it_is_forbidden() -> None:
+    plain = tasor.compile(image_model(), threads=1, winograd=False)
+    faster = tasor.compile(image_model(), threads=1)
+    strict = tasor.compile(image_model(), threads=1, strict=True)
+    schedules = [
+        " ".join(kernel.schedule for kernel in model.module.kernels)
+        for model in (plain, faster, strict)
+    ]
+    assert ["winograd(" in schedule for schedule in schedules] == [False, True, False]
     x = np.random.default_rng(3).standard_normal((1, 64, 16, 16)).astype(np.float32)
     np.testing.assert_allclose(faster(x), plain(x), rtol=1e-3, atol=1e-4)
 
@@ -348,11 +353,16 @@ def test_its_difference_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_commands_take_it(tasor_command: Command, tmp_path: Path) -> None:
     path = tmp_path / "image.onnx"
     onnx.save_model(image_model(), path)
-    words = (path, "--winograd", "--threads", "1", "--json")
-    code, out, _ = tasor_command("compile", *words, "-o", tmp_path / "out")
-    assert code == 0
-    assert "winograd-4" in out
-    code, out, _ = tasor_command("optimize", *words, "-o", tmp_path / "o.onnx", "--no-run")
+    words = (path, "--threads", "1", "--json")
+    for options, filtered in (((), True), (("--no-winograd",), False)):
+        folder = tmp_path / f"out{len(options)}"
+        code, _, _ = tasor_command("compile", *words, *options, "-o", folder)
+        assert code == 0
+        source = next(folder.glob("*_kernels.c")).read_text()
+        assert ("schedule: winograd(" in source) == filtered
+    code, out, _ = tasor_command(
+        "optimize", *words, "--winograd", "--no-run", "-o", tmp_path / "o.onnx"
+    )
     assert code == 0
     assert {item["rule"] for item in json.loads(out)["search"]["applied"]} >= {"winograd-4"}
 

@@ -15,7 +15,7 @@ from tensorgen.dialects import VECTOR_DIALECTS, vector_dialect
 from tensorgen.loop import For, LoopKind, statements
 from tensorgen.lower import lower
 from tensorgen.schedule import RegisterTile, ScheduleError, VectorSource
-from tensorgen.sketch import register_tiles
+from tensorgen.sketch_tiles import register_tiles
 from tensorgen.target import Target
 from tensorgen.task import Task
 from tensorgen.types import float32, float64

@@ -8,14 +8,22 @@ from tensorgen.contraction import contraction_of
 from tensorgen.dialects import vector_dialect
 from tensorgen.expr import Fold, Tensor, apply, compute, reduce, reduce_sum
 from tensorgen.lower import lower
-from tensorgen.schedule import Lanes, Loops, RegisterTile, RowStages, ScheduleError, VectorSource
+from tensorgen.schedule import (
+    Lanes,
+    Loops,
+    RegisterTile,
+    RowStages,
+    ScheduleError,
+    VectorSource,
+    WinogradTile,
+)
 from tensorgen.sketch import (
     PARALLEL_WORK,
     default_schedule,
     loop_schedule,
-    register_tiles,
     shared_rows,
 )
+from tensorgen.sketch_tiles import register_tiles
 from tensorgen.target import Target
 from tensorgen.task import Task
 from tensorgen.types import Shape, TensorType, float32
@@ -64,7 +72,7 @@ def test_reading_in_place_needs_neighbours_in_order() -> None:
 def test_the_choice_is_the_same_every_time() -> None:
     for task in (matmul((), 128, 128, 128), convolution((14, 14), (3, 3), channels=(64, 64))):
         chosen = default_schedule(task, AVX512, 8)
-        assert isinstance(chosen, RegisterTile)
+        assert isinstance(chosen, RegisterTile | WinogradTile)
         assert chosen.parallel
         assert default_schedule(task, AVX512, 8) == chosen
 

@@ -1,0 +1,613 @@
+"""Lowering of a convolution to minimal filtering.
+
+    y = A^T [ sum(c) (G g G^T) * (B^T d B) ] A        for each tile of results y, data d and taps g
+
+The weights are filtered at compile time. The rest is one kernel. For each block of strips (a strip
+is a row of tiles): the data is relaid with channels along the lanes, transformed, and stored as one
+matrix for each point of the filter; then, for a chunk of tiles and one block of features at a time,
+register tiles multiply these matrices with the weights, and the products are transformed back, go
+through the epilogue and are stored where the result wants them.
+
+Layouts, zero-filled up to whole vectors:
+- transformed data: point, window position, strip, tile, channel;
+- weights: batch, feature block, point, window tap, channel, feature;
+- products: point, row of the chunk, feature.
+
+Source: Lavin and Gray, "Fast algorithms for convolutional neural networks" (CVPR 2016), section 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import prod
+
+from tensorgen.contraction import Contraction, contraction_of
+from tensorgen.expr import (
+    Axis,
+    Const,
+    Expr,
+    Load,
+    Tensor,
+    TensorExpr,
+    all_of,
+    apply,
+    cast,
+    compute,
+    const,
+    operand_name,
+    select,
+    substitute,
+)
+from tensorgen.loop import (
+    Allocate,
+    Buffer,
+    Declare,
+    Fill,
+    If,
+    LoopKernel,
+    LoopKind,
+    MultiplyAdd,
+    Numbers,
+    Register,
+    Space,
+    Stmt,
+    Store,
+    VectorLoad,
+    VectorStore,
+    nested,
+)
+from tensorgen.lower_contraction import Packing, epilogue_value
+from tensorgen.lower_loops import replace_axes, spans
+from tensorgen.minimal_filtering import Row
+from tensorgen.schedule import ScheduleError, WinogradTile
+from tensorgen.simplify import affine, simplify
+from tensorgen.task import Task
+from tensorgen.types import DType, TensorType, float64, int64, row_major_strides
+from tensorgen.winograd import (
+    TRIVIAL,
+    FilteredContraction,
+    FilterGrid,
+    coordinates,
+    filtered_contraction,
+)
+
+
+def lower_winograd(task: Task, schedule: WinogradTile) -> tuple[LoopKernel, Packing]:
+    """The loops of a convolution under minimal filtering, and the packing of its inputs."""
+    contraction = contraction_of(task)
+    form = None if contraction is None else filtered_contraction(contraction, task.constant)
+    if form is None:
+        raise ScheduleError("winograd: expected a convolution by constants, got " + str(task)[:200])
+    if len(schedule.results) != len(form.filtered):
+        raise ScheduleError(
+            f"winograd: expected results along {len(form.filtered)} axes, "
+            f"got {len(schedule.results)}"
+        )
+    return _Lowering(task, schedule, form).kernel()
+
+
+Counter = Axis | Const
+"""A loop variable; 0 without a loop."""
+
+
+@dataclass(frozen=True)
+class _Lowering:
+    task: Task
+    schedule: WinogradTile
+    form: FilteredContraction
+    numbers: Numbers = field(default_factory=Numbers)
+
+    # Sizes
+
+    @property
+    def contraction(self) -> Contraction:
+        return self.form.contraction
+
+    @property
+    def dtype(self) -> DType:
+        return self.contraction.dtype
+
+    @cached_property
+    def grids(self) -> tuple[FilterGrid, FilterGrid]:
+        """The filtered axes, outer and inner."""
+        made = [
+            FilterGrid.of(window, results)
+            for window, results in zip(self.form.filtered, self.schedule.results, strict=True)
+        ]
+        return (TRIVIAL, made[0]) if len(made) == 1 else (made[0], made[1])
+
+    @property
+    def points(self) -> int:
+        return self.grids[0].points * self.grids[1].points
+
+    @property
+    def width(self) -> int:
+        """Features of one block."""
+        return self.schedule.vectors * self.schedule.lanes
+
+    @property
+    def channels(self) -> int:
+        return _size(self.form.channels)
+
+    @property
+    def pitch(self) -> int:
+        """Elements from one row of transformed data to the next.
+
+        A line more than the channels need: rows a power of two apart would share the few places
+        of the first-level cache that their addresses allow.
+        """
+        lanes = self.schedule.lanes
+        return (-(-self.channels // lanes) + 1) * lanes
+
+    @property
+    def strip_extents(self) -> tuple[int, ...]:
+        """The numbers that tell a strip: images, unless the window moves through one, and tiles."""
+        images = () if self.form.window else tuple(a.extent for a in self.form.images)
+        return (*images, self.grids[0].count)
+
+    @property
+    def depth(self) -> int:
+        """Products summed for one point."""
+        taps = self.form.window.tap.extent if self.form.window else 1
+        return taps * self.channels
+
+    def counter(self, name: str, extent: int) -> Counter:
+        """A loop variable, or 0 where there would be one step only."""
+        return self.numbers.axis(name, extent) if extent != 1 else const(0, int64)
+
+    # The kernel
+
+    def kernel(self) -> tuple[LoopKernel, Packing]:
+        """The loops over blocks of strips, and the packing of the inputs."""
+        form, contraction, numbers = self.form, self.contraction, self.numbers
+        weights = contraction.operands[form.weights]
+        packing: list[TensorExpr | None] = [None] * len(self.task.inputs)
+        packed = self._filtered_weights()
+        packing[weights] = packed
+        inputs = tuple(
+            numbers.buffer(f"{operand_name(n)}_filtered", t.dtype, packed.type.size, Space.INPUT)
+            if n == weights
+            else numbers.buffer(operand_name(n), t.dtype, t.size, Space.INPUT)
+            for n, t in enumerate(self.task.inputs)
+        )
+        type = self.task.output_types[0]
+        output = numbers.buffer("out", type.dtype, type.size, Space.OUTPUT)
+        outer = (*form.batch, *(form.images if form.window else ()))
+        loops = tuple(self.counter(axis.name, axis.extent) for axis in outer)
+        values: dict[Axis, Expr] = dict(zip(outer, loops, strict=True))
+        most = min(self.schedule.strips, prod(self.strip_extents))
+        deep = form.window.positions if form.window else 1
+        rows = deep * most * self.grids[1].count
+        transformed = numbers.buffer(
+            "transformed", self.dtype, self.points * rows * self.pitch, Space.SHARED
+        )
+        strip = numbers.buffer("strip", self.dtype, self._strip_size, Space.SCRATCH)
+        products = numbers.buffer(
+            "products", self.dtype, self.points * self.schedule.chunk * self.width, Space.SCRATCH
+        )
+        data = inputs[contraction.operands[form.data]]
+        body: list[Stmt] = []
+        for span in spans(prod(self.strip_extents), most):
+            block = self.counter("block", span.blocks)
+            first = simplify(block * span.length + span.start)
+            place = _Block(first, span.length, values)
+            stages = (
+                *self._transform(place, data, transformed, strip),
+                *self._multiply(place, inputs, output, transformed, products),
+            )
+            body += _nested((*loops, block), stages, LoopKind.SERIAL)
+        kernel = LoopKernel(
+            inputs,
+            (output,),
+            (transformed, strip, products),
+            (Allocate(transformed, tuple(body)),),
+        )
+        return kernel, tuple(packing)
+
+    @property
+    def _strip_size(self) -> int:
+        """Data of one strip, with channels along the lanes."""
+        return self.grids[0].points * self._strip_width * self.schedule.lanes
+
+    @property
+    def _strip_width(self) -> int:
+        grid = self.grids[1]
+        return ((grid.tiles - 1) * grid.results + grid.points) * grid.phases
+
+    # Data
+
+    def _transform(
+        self, block: _Block, data: Buffer, transformed: Buffer, strip: Buffer
+    ) -> tuple[Stmt, ...]:
+        """B^T d B for every tile of a block of strips."""
+        numbers, lanes = self.numbers, self.schedule.lanes
+        window = self.form.window
+        deep = self.counter("z", window.positions if window else 1)
+        row = self.counter("strip", block.strips)
+        group = self.counter("c_o", -(-self.channels // lanes))
+        inner, outer = self.grids[1], self.grids[0]
+        tile = self.counter("tile", inner.count)
+        number = (deep * block.strips + row) * inner.count + tile
+        lane = self.counter("lane", lanes)
+        columns = numbers.buffer(
+            "columns", self.dtype, outer.points * inner.points * lanes, Space.STACK
+        )
+        column = self.counter("column", inner.points)
+        position = inner.position(tile, column)
+        down: list[Stmt] = []
+        for i, weights in enumerate(outer.filter.inputs):
+            elements = [
+                strip.at(simplify((position + k * self._strip_width) * lanes + lane))
+                for k in range(outer.points)
+            ]
+            index = simplify((column + i * inner.points) * lanes + lane)
+            down.append(Store(columns, index, _combination(weights, elements)))
+        line = self.counter("line", outer.points)
+        across: list[Stmt] = []
+        rows = transformed.size // self.points // self.pitch
+        for j, weights in enumerate(inner.filter.inputs):
+            elements = [
+                columns.at(simplify((line * inner.points + k) * lanes + lane))
+                for k in range(inner.points)
+            ]
+            point = line * inner.points + j
+            index = simplify((point * rows + number) * self.pitch + group * lanes + lane)
+            across.append(Store(transformed, index, _combination(weights, elements)))
+        passes = (*_over(column, lane, down), *_over(line, lane, across))
+        tiles = _nested((tile,), (Allocate(columns, passes),), LoopKind.SERIAL)
+        relaid = self._relay(block, data, strip, deep, row, group)
+        body = (Allocate(strip, (*relaid, *tiles)),)
+        return _nested((deep, row, group), body, self._shared)
+
+    @property
+    def _shared(self) -> LoopKind:
+        return LoopKind.PARALLEL if self.schedule.parallel else LoopKind.SERIAL
+
+    def _relay(
+        self,
+        block: _Block,
+        data: Buffer,
+        strip: Buffer,
+        deep: Counter,
+        row: Counter,
+        group: Counter,
+    ) -> tuple[Stmt, ...]:
+        """Copy the data of one strip, channels along the lanes, zero where there is none."""
+        lanes, form = self.schedule.lanes, self.form
+        outer, inner = self.grids
+        lane = self.counter("lane", lanes)
+        line = self.counter("line", outer.points)
+        channel = simplify(group * lanes + lane)
+        *images, tile = coordinates(simplify(block.first + row), self.strip_extents)
+        values = dict(block.values)
+        values.update(zip(() if form.window else form.images, images, strict=True))
+        values.update(
+            zip(form.channels, coordinates(channel, [a.extent for a in form.channels]), strict=True)
+        )
+        if form.window:
+            values |= {form.window.output: deep, form.window.tap: const(0, int64)}
+        height = outer.position(tile, line)
+        inside = [channel < self.channels]
+        if outer.window:
+            values |= {outer.window.output: height, outer.window.tap: const(0, int64)}
+            inside.append(height < outer.positions)
+        assert inner.window is not None
+        known = min(self._strip_width, inner.positions)
+        reached = self.counter("w", known)
+        values |= {inner.window.output: reached, inner.window.tap: const(0, int64)}
+        index = replace_axes(self.contraction.factors[form.data].expr, values)
+        start = line * self._strip_width
+        copied = Store(strip, simplify((start + reached) * lanes + lane), data.at(index))
+        beyond = self.counter("w", self._strip_width - known)
+        zero = const(0, self.dtype)
+        cleared = Store(strip, simplify((start + known + beyond) * lanes + lane), zero)
+        copy = _nested((reached,), (copied,), LoopKind.ROLLED)
+        condition = simplify(all_of(inside))
+        statements: tuple[Stmt, ...] = copy
+        if condition != const(True, condition.dtype):
+            empty = (Store(strip, copied.index, zero),)
+            outside = simplify(apply("not", condition))
+            clear = _nested((reached,), empty, LoopKind.ROLLED)
+            statements = (If(condition, copy), If(outside, clear))
+        if self._strip_width > known:
+            statements += _nested((beyond,), (cleared,), LoopKind.ROLLED)
+        return _nested((lane, line), statements, LoopKind.SERIAL)
+
+    # Products
+
+    def _multiply(
+        self,
+        block: _Block,
+        inputs: tuple[Buffer, ...],
+        output: Buffer,
+        transformed: Buffer,
+        products: Buffer,
+    ) -> tuple[Stmt, ...]:
+        """Products of all tiles of a block with all features, transformed back and stored."""
+        form = self.form
+        deep = form.window.output.extent if form.window else 1
+        rows = deep * block.strips * self.grids[1].count
+        features = self.counter("f_o", -(-_size(form.features) // self.width))
+        body: list[Stmt] = []
+        for span in spans(rows, self.schedule.chunk):
+            chunk = self.counter("chunk", span.blocks)
+            first = simplify(chunk * span.length + span.start)
+            point = self.counter("point", self.points)
+            tiles: list[Stmt] = []
+            for part in spans(span.length, self.schedule.rows):
+                tile = self.counter("m_o", part.blocks)
+                start = simplify(tile * part.length + part.start)
+                sums = self._register_tile(
+                    block, inputs, transformed, products, (point, features, first), start,
+                    part.length,
+                )  # fmt: skip
+                tiles += _nested((tile,), sums, LoopKind.SERIAL)
+            back = self._transform_back(
+                block, inputs, output, products, features, first, span.length
+            )
+            sums_then_results = (*_nested((point,), tuple(tiles), LoopKind.SERIAL), *back)
+            body += _nested(
+                (features, chunk), (Allocate(products, sums_then_results),), self._shared
+            )
+        return tuple(body)
+
+    def _register_tile(
+        self,
+        block: _Block,
+        inputs: tuple[Buffer, ...],
+        transformed: Buffer,
+        products: Buffer,
+        place: tuple[Counter, Counter, Expr],
+        start: Expr,
+        length: int,
+    ) -> tuple[Stmt, ...]:
+        """The products of `length` rows with one block of features, at one point.
+
+        `place` is the point, the block of features, and the chunk's first row.
+        """
+        form, schedule = self.form, self.schedule
+        point, features, first = place
+        lanes, dtype, vectors = schedule.lanes, self.dtype, schedule.vectors
+        group = [
+            [Register(f"acc_{i}_{v}", dtype, lanes) for v in range(vectors)] for i in range(length)
+        ]
+        right = [Register(f"vector_{v}", dtype, lanes) for v in range(vectors)]
+        left = Register("element", dtype, lanes)
+        flat = [register for row in group for register in row]
+        tap = self.counter("tap", form.window.tap.extent if form.window else 1)
+        channel = self.counter("c", self.channels)
+        weights = inputs[self.contraction.operands[form.weights]]
+        blocks = -(-_size(form.features) // self.width)
+        batch = _row_major(form.batch, block.values)
+        panel = ((batch * blocks + features) * self.points + point) * self.depth
+        lane = (panel + tap * self.channels + channel) * self.width
+        step: list[Stmt] = [
+            VectorLoad(register, weights, simplify(lane + v * lanes), lanes)
+            for v, register in enumerate(right)
+        ]
+        rows = transformed.size // self.points // self.pitch
+        shift = 0
+        if form.window:
+            shift = form.window.dilation * block.strips * self.grids[1].count
+        row = point * rows + first + start + tap * shift
+        for i, accumulators in enumerate(group):
+            index = simplify((row + i) * self.pitch + channel)
+            step.append(Fill(left, transformed.at(index)))
+            step.extend(
+                MultiplyAdd(target, left, register)
+                for target, register in zip(accumulators, right, strict=True)
+            )
+        target = (point * schedule.chunk + start) * self.width
+        stores = [
+            VectorStore(products, simplify(target + (i * self.width + v * lanes)), register, lanes)
+            for i, accumulators in enumerate(group)
+            for v, register in enumerate(accumulators)
+        ]
+        body = (
+            *(Fill(register, const(0, dtype)) for register in flat),
+            *_nested((tap, channel), tuple(step), LoopKind.ROLLED),
+            *stores,
+        )
+        return (Declare((*flat, *right, left), body),)
+
+    # Results
+
+    def _transform_back(
+        self,
+        block: _Block,
+        inputs: tuple[Buffer, ...],
+        output: Buffer,
+        products: Buffer,
+        features: Counter,
+        first: Expr,
+        length: int,
+    ) -> tuple[Stmt, ...]:
+        """A^T (…) A for the rows of a chunk, through the epilogue into the result."""
+        numbers, lanes = self.numbers, self.schedule.lanes
+        outer, inner = self.grids
+        row = self.counter("m", length)
+        vector = self.counter("vector", self.schedule.vectors)
+        lane = self.counter("lane", lanes)
+        columns = numbers.buffer(
+            "columns", self.dtype, outer.results * inner.points * lanes, Space.STACK
+        )
+        tile = numbers.buffer(
+            "tile", self.dtype, outer.results * inner.results * lanes, Space.STACK
+        )
+        column = self.counter("column", inner.points)
+        down: list[Stmt] = []
+        for i, weights in enumerate(outer.filter.outputs):
+            elements = []
+            for k in range(outer.points):
+                place = (column + k * inner.points) * self.schedule.chunk + row
+                elements.append(products.at(simplify(place * self.width + vector * lanes + lane)))
+            index = simplify((column + i * inner.points) * lanes + lane)
+            down.append(Store(columns, index, _combination(weights, elements)))
+        line = self.counter("line", outer.results)
+        across: list[Stmt] = []
+        for j, weights in enumerate(inner.filter.outputs):
+            elements = [
+                columns.at(simplify((line * inner.points + k) * lanes + lane))
+                for k in range(inner.points)
+            ]
+            index = simplify((line * inner.results + j) * lanes + lane)
+            across.append(Store(tile, index, _combination(weights, elements)))
+        feature = simplify((features * self.schedule.vectors + vector) * lanes + lane)
+        body = (
+            *_over(column, lane, down),
+            *_over(line, lane, across),
+            *self._store_tile(block, inputs, output, tile, simplify(first + row), feature, lane),
+        )
+        allocated: tuple[Stmt, ...] = (Allocate(columns, (Allocate(tile, body),)),)
+        return _nested((row, vector), allocated, LoopKind.SERIAL)
+
+    def _store_tile(
+        self,
+        block: _Block,
+        inputs: tuple[Buffer, ...],
+        output: Buffer,
+        tile: Buffer,
+        row: Expr,
+        feature: Expr,
+        lane: Counter,
+    ) -> tuple[Stmt, ...]:
+        """The results of one tile and one vector of features, those that exist."""
+        form = self.form
+        outer, inner = self.grids
+        line = self.counter("line", outer.results)
+        column = self.counter("column", inner.results)
+        deep = form.window.output.extent if form.window else 1
+        z, strip, across = coordinates(row, (deep, block.strips, inner.count))
+        *images, down = coordinates(simplify(block.first + strip), self.strip_extents)
+        values = dict(block.values)
+        values.update(zip(() if form.window else form.images, images, strict=True))
+        if form.window:
+            values[form.window.output] = z
+        extents = [axis.extent for axis in form.features]
+        values.update(zip(form.features, coordinates(feature, extents), strict=True))
+        conditions: list[Expr] = [feature < _size(form.features)]
+        for grid, number, part in ((outer, down, line), (inner, across, column)):
+            if grid.window:
+                place = grid.position(number, part)
+                values[grid.window.output] = place
+                conditions.append(place < grid.extent)
+        element = tile.at(simplify((line * inner.results + column) * self.schedule.lanes + lane))
+        index = replace_axes(self.contraction.result, values)
+        value = epilogue_value(self.contraction, inputs, output, values, element)
+        statements: tuple[Stmt, ...] = (Store(output, index, value),)
+        contiguous = affine(index).coefficient(lane) == 1
+        condition = simplify(all_of(conditions))
+        if condition != const(True, condition.dtype):
+            statements = (If(condition, statements),)
+        if contiguous:
+            return _nested((line, column, lane), statements, LoopKind.SERIAL)
+        return _nested((lane, line, column), statements, LoopKind.SERIAL)
+
+    # Weights
+
+    def _filtered_weights(self) -> TensorExpr:
+        """G g G^T as an expression over the flattened weights, computed in double precision."""
+        form, contraction = self.form, self.contraction
+        outer, inner = self.grids
+        factor = contraction.factors[form.weights]
+        original = self.task.inputs[contraction.operands[form.weights]]
+        source = Tensor(0, TensorType(original.dtype, (original.size,)))
+        taps = () if form.window is None else (form.window.tap,)
+        count = _size(form.features)
+        blocks = -(-count // self.width)
+        shape = (
+            *(axis.extent for axis in form.batch),
+            blocks,
+            outer.points,
+            inner.points,
+            *(axis.extent for axis in (*taps, *form.channels)),
+            self.width,
+        )
+
+        def element(*indices: Expr) -> Expr:
+            batch = indices[: len(form.batch)]
+            block, down, across, *summed, part = indices[len(form.batch) :]
+            feature = block * self.width + part
+            values: dict[Axis, Expr] = dict(zip(form.batch, batch, strict=True))
+            values.update(zip((*taps, *form.channels), summed, strict=True))
+            extents = [axis.extent for axis in form.features]
+            values.update(zip(form.features, coordinates(feature, extents), strict=True))
+            total: Expr | None = None
+            for i in range(outer.taps):
+                for j in range(inner.taps):
+                    for grid, tap in ((outer, i), (inner, j)):
+                        if grid.window:
+                            values[grid.window.tap] = const(tap, int64)
+                    load = cast(source[_placed(factor.expr, values)], float64)
+                    weight = _coefficient(outer, down, i) * _coefficient(inner, across, j)
+                    total = load * weight if total is None else total + load * weight
+            assert total is not None
+            value = cast(total, original.dtype)
+            if count % self.width == 0:
+                return value
+            return select(feature < count, value, const(0, original.dtype))
+
+        return compute(shape, element)
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """Consecutive strips: the number of the first, how many, and the outer axes around them."""
+
+    first: Expr
+    strips: int
+    values: Mapping[Axis, Expr]
+
+
+def _nested(
+    counters: Sequence[Counter], body: tuple[Stmt, ...], kind: LoopKind
+) -> tuple[Stmt, ...]:
+    """Loops of those counters that need one."""
+    return nested(tuple(axis for axis in counters if isinstance(axis, Axis)), body, kind)
+
+
+def _over(outer: Counter, lane: Counter, body: Sequence[Stmt]) -> tuple[Stmt, ...]:
+    """Vector statements for every step of a loop."""
+    lanes = _nested((lane,), tuple(body), LoopKind.SIMD)
+    return _nested((outer,), lanes, LoopKind.SERIAL)
+
+
+def _size(axes: Sequence[Axis]) -> int:
+    return prod(axis.extent for axis in axes)
+
+
+def _row_major(axes: Sequence[Axis], values: Mapping[Axis, Expr]) -> Expr:
+    total: Expr = const(0, int64)
+    for axis, stride in zip(axes, row_major_strides(tuple(a.extent for a in axes)), strict=True):
+        total = total + values[axis] * stride
+    return simplify(total)
+
+
+def _placed(expr: Expr, values: Mapping[Axis, Expr]) -> Expr:
+    return substitute(expr, lambda t: values.get(t) if isinstance(t, Axis) else None)
+
+
+def _combination(weights: Row, elements: Sequence[Load]) -> Expr:
+    """The sum of the elements with integer weights, the first one above 0 if there is one."""
+    total: Expr | None = None
+    pairs = [(w, e) for w, e in zip(weights, elements, strict=True) if w]
+    for weight, element in sorted(pairs, key=lambda pair: pair[0] < 0):
+        size = abs(weight)
+        term: Expr = element if size == 1 else element * const(size, element.dtype)
+        if total is None:
+            total = term if weight > 0 else apply("neg", term)
+        else:
+            total = total + term if weight > 0 else total - term
+    assert total is not None, "no row of a filter is zero"
+    return total
+
+
+def _coefficient(grid: FilterGrid, point: Expr, tap: int) -> Expr:
+    """The weight of a tap at a point, as a choice among the points."""
+    values = [row[tap] / divisor for row, divisor in grid.filter.kernels]
+    chosen: Expr = const(values[-1], float64)
+    for number in range(len(values) - 2, -1, -1):
+        chosen = select(point < number + 1, const(values[number], float64), chosen)
+    return chosen

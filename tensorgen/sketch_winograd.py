@@ -1,0 +1,184 @@
+"""Minimal filtering with zero trials: candidates for a convolution, and an estimate for each.
+
+The estimate counts cycles as that of register tiles does, so that the two can be compared: relaying
+and transforming the data, the products of all points, transforming back, and the filtered weights,
+which are larger than the plain ones and come from afar.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+from math import ceil, prod
+
+from tensorgen.contraction import Contraction
+from tensorgen.dialects import VectorDialect
+from tensorgen.minimal_filtering import Row
+from tensorgen.schedule import WinogradTile
+from tensorgen.sketch_tiles import (
+    MULTIPLY_ADD_LATENCY,
+    PACKED_BROADCAST,
+    TILE_OVERHEAD,
+    TRANSPOSED_STORE,
+    Estimate,
+    parts,
+    tile_shapes,
+    vector_load,
+)
+from tensorgen.target import Target
+from tensorgen.task import Task
+from tensorgen.winograd import (
+    TRIVIAL,
+    FilteredContraction,
+    FilterGrid,
+    filtered_contraction,
+)
+
+MOST_POINTS = 6
+"""Points of a filter along one axis: the interpolation points 0, 1, -1, 2, -2 and infinity. With
+more of them the transforms multiply by larger numbers, and rounding grows faster than speed."""
+
+RELAY = 1.2
+"""Cycles to copy one element so that channels lie along the lanes."""
+
+WEIGHT_BYTES, EXPOSED = 12.0, 0.5
+"""Bytes of weights beyond the second-level cache that arrive in a cycle, and the share of that time
+that no arithmetic covers."""
+
+
+def winograd_tiles(
+    task: Task, contraction: Contraction, dialect: VectorDialect, target: Target, threads: int
+) -> Iterator[Estimate[WinogradTile]]:
+    """Every way worth considering to filter the windows of a convolution, with its estimate."""
+    form = filtered_contraction(contraction, task.constant)
+    if form is None or dialect.lanes == 1:
+        return
+    choices = [range(2, MOST_POINTS - window.tap.extent + 2) for window in form.filtered]
+    for results in product(*choices):
+        if len({*results}) > len({window.tap.extent for window in form.filtered}):
+            continue
+        yield from _with_results(form, results, dialect, target, threads)
+
+
+def _with_results(
+    form: FilteredContraction,
+    results: tuple[int, ...],
+    dialect: VectorDialect,
+    target: Target,
+    threads: int,
+) -> Iterator[Estimate[WinogradTile]]:
+    work = _Work(form, results, dialect.lanes)
+    element = form.contraction.dtype.bytes
+    row_bytes = work.points * work.padded_channels * element * work.strip_rows
+    strips = max(1, min(work.strips, target.l2_bytes // 2 // row_bytes))
+    for length in sorted({strips, _largest_divisor(work.strips, strips)}):
+        rows = work.rows_of(length)
+        for height, vectors in tile_shapes(rows, work.features, dialect):
+            width = vectors * dialect.lanes
+            most = max(1, target.l2_bytes // 4 // (work.points * width * element) // height)
+            chunks = ceil(rows / (most * height))
+            chunk = min(rows, ceil(ceil(rows / chunks) / height) * height)
+            schedule = WinogradTile(
+                results, length, chunk, height, vectors, dialect.lanes, threads > 1
+            )
+            yield Estimate(schedule, work.cycles(schedule, dialect, target, threads))
+
+
+def _largest_divisor(number: int, most: int) -> int:
+    return next(divisor for divisor in range(most, 0, -1) if number % divisor == 0)
+
+
+class _Work:
+    """What the estimates for one number of results share."""
+
+    def __init__(self, form: FilteredContraction, results: tuple[int, ...], lanes: int) -> None:
+        made = [FilterGrid.of(w, n) for w, n in zip(form.filtered, results, strict=True)]
+        self.outer, self.inner = (TRIVIAL, made[0]) if len(made) == 1 else (made[0], made[1])
+        self.points = self.outer.points * self.inner.points
+        window = form.window
+        images = prod(axis.extent for axis in form.images)
+        self.channels = prod(axis.extent for axis in form.channels)
+        self.padded_channels = -(-self.channels // lanes) * lanes
+        self.features = prod(axis.extent for axis in form.features)
+        self.depth = self.channels * (window.tap.extent if window else 1)
+        self.deep_in = window.positions if window else 1
+        self.deep_out = window.output.extent if window else 1
+        self.repeated = prod(axis.extent for axis in form.batch) * (images if window else 1)
+        self.batches = prod(axis.extent for axis in form.batch)
+        self.strips = self.outer.count * (1 if window else images)
+        self.strip_rows = self.deep_in * self.inner.count
+        self.lanes = lanes
+        self.element_bytes = form.contraction.dtype.bytes
+
+    def rows_of(self, strips: int) -> int:
+        """Rows of the products of one block of strips."""
+        return self.deep_out * strips * self.inner.count
+
+    def cycles(
+        self, schedule: WinogradTile, dialect: VectorDialect, target: Target, threads: int
+    ) -> float:
+        """Cycles of the busiest thread."""
+        data = self._data_cycles() * _share(
+            self.deep_in * schedule.strips * (self.padded_channels // self.lanes), threads
+        )
+        width = schedule.vectors * schedule.lanes
+        blocks = -(-self.features // width)
+        total = 0.0
+        for strips, count in parts(self.strips, schedule.strips):
+            rows = self.rows_of(strips)
+            chunks = -(-rows // schedule.chunk)
+            share = _share(blocks * chunks, threads)
+            products = sum(
+                self._product_cycles(length, schedule, dialect, target) * number
+                for length, number in parts(rows, schedule.chunk)
+            )
+            total += count * blocks * products * share
+        moved = self.points * self.depth * blocks * width * self.element_bytes * self.batches
+        passes = -(-self.strips // schedule.strips) * self.repeated / self.batches
+        far = moved * passes / WEIGHT_BYTES if moved > target.l2_bytes // 2 else 0.0
+        return data + total * self.repeated + EXPOSED * far / threads
+
+    def _data_cycles(self) -> float:
+        """Relaying and transforming all data on one core."""
+        strips = self.deep_in * self.strips * self.repeated
+        groups = self.padded_channels // self.lanes
+        width = (self.inner.tiles - 1) * self.inner.results + self.inner.points
+        relayed = RELAY * self.outer.points * width * self.inner.phases * self.lanes
+        tiles = self.inner.count * _transform(self.outer.filter.inputs, self.inner.filter.inputs)
+        return strips * groups * (relayed + tiles)
+
+    def _product_cycles(
+        self, rows: int, schedule: WinogradTile, dialect: VectorDialect, target: Target
+    ) -> float:
+        """The products of one chunk with one block of features, and transforming them back."""
+        panel = self.depth * schedule.vectors * schedule.lanes * self.element_bytes
+        load = vector_load(panel)
+        total = 0.0
+        for length, count in parts(rows, schedule.rows):
+            step = max(
+                length * schedule.vectors / dialect.multiply_adds_per_cycle,
+                (length * PACKED_BROADCAST + schedule.vectors * load) / dialect.loads_per_cycle,
+                MULTIPLY_ADD_LATENCY,
+            )
+            stored = 2.0 * length * schedule.vectors
+            total += self.points * count * (self.depth * step + stored + TILE_OVERHEAD)
+        back = _transform(self.outer.filter.outputs, self.inner.filter.outputs)
+        elements = self.outer.results * self.inner.results * self.lanes
+        return total + rows * schedule.vectors * (back + elements * TRANSPOSED_STORE)
+
+
+def _transform(outer: Sequence[Row], inner: Sequence[Row]) -> float:
+    """Vector operations to transform one tile: a combination of elements for each result, along
+    one axis and then the other."""
+    first = sum(map(_operations, outer)) * len(inner[0])
+    second = sum(map(_operations, inner)) * len(outer)
+    return float(first + second)
+
+
+def _operations(row: Row) -> int:
+    """A load for each weight, and a store."""
+    return sum(weight != 0 for weight in row) + 1
+
+
+def _share(units: int, threads: int) -> float:
+    return -(-units // threads) / units

@@ -1,0 +1,161 @@
+"""Minimal filtering: every form of convolution against the meaning of the task."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tensorgen.contraction import contraction_of
+from tensorgen.schedule import ScheduleError, WinogradTile
+from tensorgen.target import Target
+from tensorgen.task import Task
+from tensorgen.types import Array, float32, float64
+from tensorgen.winograd import FilteredContraction, filtered_contraction
+from tests.compiled_kernels import (
+    ISA_TARGETS,
+    Case,
+    CompiledKernels,
+    assert_same,
+    evaluate_task,
+    runnable_isas,
+)
+from tests.contraction_tasks import convolution, matmul, whole_inputs, with_epilogue
+
+
+def form_of(task: Task) -> FilteredContraction | None:
+    contraction = contraction_of(task)
+    assert contraction is not None
+    return filtered_contraction(contraction, task.constant)
+
+
+def tile(
+    task: Task, results: int, lanes: int, *, strips: int = 2, chunk: int = 5, parallel: bool = False
+) -> WinogradTile:
+    """A schedule with small blocks, so that all of them have tails."""
+    form = form_of(task)
+    assert form is not None, str(task)
+    return WinogradTile((results,) * len(form.filtered), strips, chunk, 3, 2, lanes, parallel)
+
+
+TASKS: dict[str, tuple[Task, int]] = {
+    "one tile": (convolution((4, 4), (3, 3), channels=(2, 3)), 4),
+    "ragged": (convolution((7, 5), (3, 3), channels=(3, 5)), 4),
+    "two by two": (convolution((5, 6), (3, 3), channels=(5, 9)), 2),
+    "two taps": (convolution((5, 7), (2, 2), channels=(3, 4)), 3),
+    "five taps": (convolution((3, 6), (5, 5), channels=(2, 3)), 2),
+    "unequal taps": (convolution((5, 6), (2, 3), channels=(2, 3)), 2),
+    "several images": (convolution((3, 5), (3, 3), channels=(2, 3), batch=3), 2),
+    "groups": (convolution((4, 5), (3, 3), channels=(2, 3), groups=2), 2),
+    "dilated": (convolution((7, 9), (3, 3), channels=(2, 3), dilations=(2, 3)), 2),
+    "line": (convolution((11,), (3,), channels=(5, 3)), 4),
+    "dilated line": (convolution((9,), (3,), channels=(2, 3), dilations=(2,), batch=2), 2),
+    "rows only": (convolution((6, 5), (3, 1), channels=(2, 3)), 2),
+    "columns only": (convolution((4, 7), (1, 3), channels=(2, 3)), 4),
+    "volume": (convolution((3, 4, 5), (3, 3, 3), channels=(2, 3)), 2),
+    "several volumes": (convolution((2, 3, 4), (2, 3, 3), channels=(2, 3), batch=2), 2),
+    "double": (convolution((4, 5), (3, 3), channels=(2, 3), dtype=float64), 4),
+    "bias": (with_epilogue(convolution((4, 5), (3, 3), channels=(2, 3)), "bias"), 2),
+    "residual": (with_epilogue(convolution((4, 6), (3, 3), channels=(2, 3)), "residual"), 4),
+    "transposed": (with_epilogue(convolution((4, 6), (3, 3), channels=(2, 3)), "transpose"), 4),
+    "flattened": (with_epilogue(convolution((4, 6), (3, 3), channels=(2, 3)), "flatten"), 2),
+    "narrow": (with_epilogue(convolution((4, 6), (3, 3), channels=(2, 3)), "narrow"), 2),
+}
+
+
+def inputs(task: Task) -> list[Array]:
+    """Small whole numbers; weights are multiples of 24 * 24, so that filtering rounds nothing."""
+    arrays = whole_inputs(task)
+    return [
+        array * np.asarray(576 if fixed else 1, array.dtype)
+        for array, fixed in zip(arrays, task.constant, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("lanes", [1, 4])
+@pytest.mark.parametrize("name", TASKS)
+def test_filtering_is_exact_on_whole_numbers(name: str, lanes: int) -> None:
+    task, results = TASKS[name]
+    arrays = inputs(task)
+    found = Case.of(task, tile(task, results, lanes)).interpret(arrays)[0]
+    assert_same(found, evaluate_task(task, arrays)[0], 0.0, name)
+
+
+@pytest.mark.parametrize("isa", ["c99", "sse42", "avx2", "avx512"])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_compiled_it_is_exact_too(isa: str, threads: int, tmp_path: Path) -> None:
+    if isa not in runnable_isas():
+        pytest.skip(f"this machine has no {isa}")
+    lanes = {"c99": 1, "sse42": 4, "avx2": 8, "avx512": 16}[isa]
+    cases = [
+        Case.of(task, tile(task, results, lanes, parallel=threads > 1))
+        for task, results in TASKS.values()
+        if task.stages[0].type.dtype == float32
+    ]
+    compiled = CompiledKernels(
+        cases, tmp_path, target=Target.named(ISA_TARGETS[isa]), threads=threads
+    )
+    for number, case in enumerate(cases):
+        arrays = inputs(case.task)
+        expected = evaluate_task(case.task, arrays)[0]
+        assert_same(compiled.run(number, arrays)[0], expected, 0.0, str(case.task))
+
+
+@st.composite
+def convolutions(draw: st.DrawFn) -> Task:
+    """A random convolution with at least one window that can be filtered."""
+    rank = draw(st.integers(1, 3))
+    kernel = [draw(st.integers(1, 3)) for _ in range(rank)]
+    kernel[draw(st.integers(0, rank - 1))] = draw(st.integers(2, 3))
+    outputs = tuple(draw(st.integers(4, 7)) for _ in range(rank))
+    dilations = tuple(draw(st.integers(1, 2)) for _ in range(rank))
+    return convolution(
+        outputs, tuple(kernel), channels=(draw(st.integers(1, 3)), draw(st.integers(1, 5))),
+        groups=draw(st.integers(1, 2)), dilations=dilations, batch=draw(st.integers(1, 2)),
+    )  # fmt: skip
+
+
+@given(convolutions(), st.integers(2, 4), st.integers(1, 9), st.integers(1, 9))
+@settings(deadline=None, max_examples=20)
+def test_random_convolutions(task: Task, results: int, strips: int, chunk: int) -> None:
+    contraction = contraction_of(task)
+    form = None if contraction is None else filtered_contraction(contraction, task.constant)
+    if form is None:
+        return
+    schedule = WinogradTile((results,) * len(form.filtered), strips, chunk, 2, 1, 4, False)
+    arrays = inputs(task)
+    found = Case.of(task, schedule).interpret(arrays)[0]
+    assert_same(found, evaluate_task(task, arrays)[0], 0.0, str(schedule))
+
+
+def test_rounding_stays_within_the_bound() -> None:
+    """F(4 x 4, 3 x 3) on normal numbers: errors a few hundred times those of plain sums."""
+    task = convolution((8, 8), (3, 3), channels=(16, 4))
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal(type.shape).astype(np.float32) for type in task.inputs]
+    found = Case.of(task, tile(task, 4, 4)).interpret(arrays)[0]
+    wide = convolution((8, 8), (3, 3), channels=(16, 4), dtype=float64)
+    exact = evaluate_task(wide, [array.astype(np.float64) for array in arrays])[0]
+    assert np.abs(found - exact).max() < 2.0**-24 * 860 * np.abs(arrays[0]).max() * 9 * 16
+
+
+def test_what_cannot_be_filtered_is_refused() -> None:
+    for task in (
+        matmul((), 5, 6, 7, constant=(False, True)),
+        convolution((4, 5), (1, 1), channels=(2, 3)),
+        convolution((4, 5), (3, 3), channels=(2, 3), strides=(2, 2)),
+        convolution((4, 5), (3, 3), channels=(2, 3), constant=(False, False)),
+        convolution((4, 5), (3, 3), channels=(1, 1), groups=3),
+    ):
+        assert form_of(task) is None
+        with pytest.raises(ScheduleError, match="expected a convolution by constants"):
+            Case.of(task, WinogradTile((2, 2), 1, 4, 2, 1, 4, False))
+
+
+def test_one_number_of_results_for_each_filtered_axis() -> None:
+    task = convolution((4, 5), (3, 3), channels=(2, 3))
+    with pytest.raises(ScheduleError, match="expected results along 2 axes, got 1"):
+        Case.of(task, WinogradTile((2,), 1, 4, 2, 1, 4, False))
