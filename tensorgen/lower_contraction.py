@@ -13,26 +13,23 @@ Layouts of relaid factors, zero-filled up to whole tiles:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
 from tensorgen.contraction import Contraction, Roles, assign_roles, contraction_of
 from tensorgen.expr import (
     Axis,
-    Cast,
     Expr,
     Load,
     Tensor,
     TensorExpr,
     compute,
     const,
-    map_children,
     operand_name,
     select,
     substitute,
 )
-from tensorgen.flat import flat_index
 from tensorgen.loop import (
     Allocate,
     Buffer,
@@ -51,12 +48,12 @@ from tensorgen.loop import (
     VectorStore,
     nested,
 )
+from tensorgen.lower_epilogue import along_lanes, epilogue_value
 from tensorgen.lower_loops import Span, replace_axes, spans
 from tensorgen.schedule import RegisterTile, ScheduleError, VectorSource
 from tensorgen.simplify import Affine, affine, simplify
 from tensorgen.task import Task
 from tensorgen.types import TensorType, int64, row_major_strides
-from tensorgen.widen import widen
 
 Packing = tuple[TensorExpr | None, ...]
 
@@ -329,35 +326,16 @@ class _TileLowering:
         )
         element = tile.at(simplify(across * width + along))
         value = epilogue_value(contraction, self.inputs, self.output, values, element)
-        store = Store(self.output, index, value)
-        transposed = not contiguous and affine(index).coefficient(across) == 1
-        outer, inner = (along, across) if transposed else (across, along)
+        if contiguous or affine(index).coefficient(across) != 1:
+            loops = For(across, (For(along, (Store(self.output, index, value),), LoopKind.SIMD),))
+            return (Allocate(tile, (*stores, loops)),)
+        before, value = along_lanes(value, element, along)
+        first = (
+            For(across, (For(along, (Store(tile, element.indices[0], before),), LoopKind.SIMD),)),
+        )
         # One element after the other: compilers build slow shuffles or gathers of strided lanes.
-        kind = LoopKind.SERIAL if transposed else LoopKind.SIMD
-        loops = For(outer, (For(inner, (store,), kind),))
-        return (Allocate(tile, (*stores, loops)),)
-
-
-def epilogue_value(
-    contraction: Contraction,
-    inputs: Sequence[Buffer],
-    output: Buffer,
-    values: Mapping[Axis, Expr],
-    element: Expr,
-) -> Expr:
-    """The result's value at a point of the contraction's axes where the sum is `element`."""
-    placed = replace_axes(contraction.epilogue, values)
-
-    def localise(term: Expr) -> Expr:
-        if isinstance(term, Load) and term.operand == contraction.stage_operand:
-            return element
-        inner = map_children(term, localise)
-        if isinstance(inner, Load):
-            return inputs[inner.operand].at(flat_index(inner.indices, inner.type.shape))
-        return inner
-
-    value = widen(localise(placed))
-    return Cast(value, output.dtype) if output.dtype.is_half else value
+        store = For(along, (For(across, (Store(self.output, index, value),)),))
+        return (Allocate(tile, (*stores, *first, store)),)
 
 
 def _named(axis: Axis) -> tuple[str, int]:

@@ -58,7 +58,8 @@ from tensorgen.loop import (
     VectorStore,
     nested,
 )
-from tensorgen.lower_contraction import Packing, epilogue_value
+from tensorgen.lower_contraction import Packing
+from tensorgen.lower_epilogue import along_lanes, epilogue_value
 from tensorgen.lower_loops import replace_axes, spans
 from tensorgen.minimal_filtering import Row
 from tensorgen.schedule import ScheduleError, WinogradTile
@@ -496,14 +497,21 @@ class _Lowering:
         element = tile.at(simplify((line * inner.results + column) * self.schedule.lanes + lane))
         index = replace_axes(self.contraction.result, values)
         value = epilogue_value(self.contraction, inputs, output, values, element)
-        statements: tuple[Stmt, ...] = (Store(output, index, value),)
         contiguous = affine(index).coefficient(lane) == 1
+        before: Expr = element
+        if isinstance(lane, Axis) and _size(form.features) % self.width == 0:
+            fixed = [axis for axis in (line, column) if isinstance(axis, Axis)]
+            before, value = along_lanes(value, element, lane, fixed)
+        first: tuple[Stmt, ...] = ()
+        if before != element:
+            lanes = _nested((lane,), (Store(tile, element.indices[0], before),), LoopKind.SIMD)
+            first = _nested((line, column), lanes, LoopKind.SERIAL)
+        statements: tuple[Stmt, ...] = (Store(output, index, value),)
         condition = simplify(all_of(conditions))
         if condition != const(True, condition.dtype):
             statements = (If(condition, statements),)
-        if contiguous:
-            return _nested((line, column, lane), statements, LoopKind.SERIAL)
-        return _nested((lane, line, column), statements, LoopKind.SERIAL)
+        order = (line, column, lane) if contiguous else (lane, line, column)
+        return (*first, *_nested(order, statements, LoopKind.SERIAL))
 
     # Weights
 
