@@ -14,7 +14,8 @@ from functools import cache
 
 from graphopt.data_files import data_path
 from graphopt.fold import fold_constants
-from graphopt.graph import Graph
+from graphopt.graph import Graph, Node, Value, rebuild
+from graphopt.phases import in_phases
 from graphopt.proofs import load_proved_rules
 from graphopt.rewrite import StopReason, rewrite
 from graphopt.rule import Rule
@@ -60,4 +61,11 @@ def optimize(graph: Graph, rules: Sequence[Rule] | None = None) -> Optimized:
 
 def prepare(graph: Graph) -> Graph:
     """The graph with operators that have no kernel of their own taken apart."""
+    if any(taken_apart(node) is not node for node in graph.nodes):
+        graph = rebuild(graph, taken_apart)
     return fold_constants(rewrite(graph, lowering_rules()).graph)
+
+
+def taken_apart(node: Node) -> Value:
+    """A node by operators that have kernels, where rules cannot say it; else the node itself."""
+    return in_phases(node) if node.op.name == "conv_transpose" else node

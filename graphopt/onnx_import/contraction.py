@@ -1,13 +1,11 @@
 """Importers of contractions: MatMul, Gemm, Einsum, convolutions, and BatchNormalization.
 
-ConvTranspose is one stride-1 convolution per output phase, interleaved by layout operators, so no
-operator of its own exists. BatchNormalization is a scale and a shift per channel.
+BatchNormalization is a scale and a shift per channel.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import product
 from math import prod
 from string import ascii_letters
 
@@ -26,7 +24,6 @@ from graphopt.onnx_import.terms import (
     cast,
     concat,
     reshape,
-    scalar,
     slice_all,
     transpose,
     with_scalar,
@@ -172,12 +169,7 @@ def _bias(node: OnnxNode) -> Value | None:
 
 
 def _conv_transpose(node: OnnxNode) -> tuple[Value, ...]:
-    """Output position o = i * stride + k * dilation - before, summed over i and k.
-
-    Positions o + before that leave the same remainder by the stride form a phase. Within one, the
-    taps k whose k * dilation leaves that remainder contribute, each from a fixed distance: a
-    convolution of stride 1 with the flipped taps. The phases are interleaved at the end.
-    """
+    """Output position o = i * stride + k * dilation - before, summed over i and k."""
     x, w = node.input(0), node.input(1)
     sizes = spatial_shape(node, x)
     rank = len(sizes)
@@ -194,16 +186,20 @@ def _conv_transpose(node: OnnxNode) -> tuple[Value, ...]:
     before, outputs = _transposed_extents(node, sizes, kernel, strides, dilations)
     if any(size < 1 for size in outputs):
         raise node.error("output sizes of at least 1", list(outputs))
-    weights = _flipped(w, groups)
-    rows = tuple(-(-(b + o) // s) for b, o, s in zip(before, outputs, strides, strict=True))
-    phases = [
-        _phase(x, weights, phase, rows, strides, dilations, groups)
-        for phase in product(*(range(stride) for stride in strides))
-    ]
-    result = _interleaved(phases, strides)
-    starts = (0, 0, *before)
-    shape = (*result.type.shape[:2], *outputs)
-    return (biased(slice_all(result, starts, (1,) * len(starts), shape), _bias(node)),)
+    parts = zip(sizes, kernel, strides, dilations, before, outputs, strict=True)
+    after = tuple(
+        (size - 1) * stride + (taps - 1) * dilation + 1 - low - kept
+        for size, taps, stride, dilation, low, kept in parts
+    )
+    result = OP["conv_transpose"](
+        x,
+        _as_conv_takes_them(w, groups),
+        strides=strides,
+        pads=(*before, *after),
+        dilations=dilations,
+        groups=groups,
+    )
+    return (biased(result, _bias(node)),)
 
 
 def _transposed_extents(
@@ -235,73 +231,12 @@ def _transposed_extents(
     return begin, outputs
 
 
-def _flipped(w: Value, groups: int) -> Value:
-    """Weights (c, oc / groups, taps…) as a convolution takes them, taps in reverse order."""
+def _as_conv_takes_them(w: Value, groups: int) -> Value:
+    """Weights (c, oc / groups, taps…) as (oc, c / groups, taps…)."""
     channels, per_group, *taps = w.type.shape
     grouped = reshape(w, (groups, channels // groups, per_group, *taps))
     swapped = transpose(grouped, (0, 2, 1, *range(3, grouped.type.rank)))
-    weights = reshape(swapped, (groups * per_group, channels // groups, *taps))
-    rank = len(taps)
-    starts = (0, 0, *(size - 1 for size in taps))
-    return slice_all(weights, starts, (1, 1, *((-1,) * rank)), weights.type.shape)
-
-
-def _phase(
-    x: Value,
-    weights: Value,
-    phase: Shape,
-    rows: Shape,
-    strides: Shape,
-    dilations: Shape,
-    groups: int,
-) -> Value:
-    """The `rows` outputs at positions phase + row * stride, row = 0, 1, …
-
-    Tap k is read from x at row - (k * dilation - phase) / stride, where that divides.
-    """
-    rank = len(phase)
-    starts, steps, counts, apart, before, after = [], [], [], [], [], []
-    for axis in range(rank):
-        taps, stride, dilation = weights.type.shape[2 + axis], strides[axis], dilations[axis]
-        used = [k for k in range(taps) if (k * dilation - phase[axis]) % stride == 0]
-        distance = [(k * dilation - phase[axis]) // stride for k in used]
-        if not used or distance[0] >= rows[axis]:
-            shape = (x.type.shape[0], weights.type.shape[0], *rows)
-            return OP["broadcast_to"](scalar(0, x.type.dtype), shape=shape)
-        step = used[1] - used[0] if len(used) > 1 else 1
-        starts.append(taps - 1 - used[-1])
-        steps.append(step)
-        counts.append(len(used))
-        apart.append(distance[1] - distance[0] if len(used) > 1 else 1)
-        before.append(distance[-1])
-        after.append(rows[axis] - distance[0] - x.type.shape[2 + axis])
-    shape = (*weights.type.shape[:2], *counts)
-    taken = slice_all(weights, (0, 0, *starts), (1, 1, *steps), shape)
-    cut, begin = _cropped(x, tuple(before), leading=2, end=False)
-    cut, finish = _cropped(cut, tuple(after), leading=2, end=True)
-    return OP["conv"](
-        cut,
-        taken,
-        strides=(1,) * rank,
-        pads=(*begin, *finish),
-        dilations=tuple(apart),
-        groups=groups,
-    )
-
-
-def _interleaved(phases: list[Value], strides: Shape) -> Value:
-    """Phase tensors (n, c, rows…) in row-major order of phase, merged along every axis."""
-    if len(phases) == 1:
-        return phases[0]
-    n, c, *rows = phases[0].type.shape
-    rank = len(rows)
-    stacked = concat([reshape(part, (1, *part.type.shape)) for part in phases], 0)
-    split = reshape(stacked, (*strides, n, c, *rows))
-    order = [rank, rank + 1]
-    for axis in range(rank):
-        order += [rank + 2 + axis, axis]
-    merged = tuple(size * stride for size, stride in zip(rows, strides, strict=True))
-    return reshape(transpose(split, order), (n, c, *merged))
+    return reshape(swapped, (groups * per_group, channels // groups, *taps))
 
 
 # Normalization

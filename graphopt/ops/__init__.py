@@ -20,6 +20,7 @@ from graphopt.ops.layout import (
     reshape,
     slice,
     transpose,
+    unfold,
 )
 from graphopt.ops.pooling import POOLING, max_pool, max_pool_index, sum_pool
 from graphopt.ops.ranking import RANKING, top_k_indices, top_k_values
@@ -36,10 +37,12 @@ from graphopt.ops.reduction import (
 )
 from graphopt.ops.scatter import SCATTER, scatter_elements, scatter_nd
 from graphopt.ops.spec import OpSpec, Sample, expression_of, sample
+from graphopt.ops.transposed import TRANSPOSED, conv_transpose
 
 OPS: tuple[OpSpec, ...] = (
     *ELEMENTWISE,
     *CONTRACTION,
+    *TRANSPOSED,
     *POOLING,
     *REDUCTION,
     *LAYOUT,
@@ -67,6 +70,7 @@ __all__ = [
     "cast",
     "concat",
     "conv",
+    "conv_transpose",
     "cumulative_product",
     "cumulative_sum",
     "einsum",
@@ -93,5 +97,6 @@ __all__ = [
     "top_k_indices",
     "top_k_values",
     "transpose",
+    "unfold",
     "where",
 ]

@@ -360,6 +360,45 @@ insert_axis = OpSpec(
     doc="x with an axis of size one at that position of the result.",
 )
 
+
+def _unfold_type(x: TensorType, *, axis: int, size: int) -> TensorType:
+    require_axis("unfold", axis, x.rank)
+    require_at_least("unfold", "size", (size,), 1)
+    if x.shape[axis] < size:
+        raise ShapeError(f"unfold: expected at least {size} elements on axis {axis}, got {x}")
+    places = x.shape[axis] - size + 1
+    return TensorType(x.dtype, (*x.shape[:axis], places, size, *x.shape[axis + 1 :]))
+
+
+def _unfold_compute(x: Tensor, *, axis: int, size: int) -> TensorExpr:
+    return compute(
+        _unfold_type(x.type, axis=axis, size=size).shape,
+        lambda *axes: x[(*axes[:axis], axes[axis] + axes[axis + 1], *axes[axis + 2 :])],
+    )
+
+
+def _unfold_reference(x: Array, *, axis: int, size: int) -> Array:
+    windows = np.lib.stride_tricks.sliding_window_view(x, size, axis=axis)
+    return np.moveaxis(windows, -1, axis + 1)
+
+
+unfold = OpSpec(
+    name="unfold",
+    arity=1,
+    params=("axis", "size"),
+    infer=_unfold_type,
+    compute=_unfold_compute,
+    reference=_unfold_reference,
+    samples=(
+        sample((5,), axis=0, size=3),
+        sample((2, 4, 3), axis=1, size=2, dtype=int64),
+        sample((2, 3), axis=1, size=3),
+        sample((0, 3), axis=1, size=1),
+    ),
+    family="layout",
+    doc="Every run of `size` neighbours along an axis; the elements of a run follow on a new axis.",
+)
+
 LAYOUT: tuple[OpSpec, ...] = (
     transpose,
     reshape,
@@ -368,4 +407,5 @@ LAYOUT: tuple[OpSpec, ...] = (
     slice,
     pad,
     insert_axis,
+    unfold,
 )

@@ -19,9 +19,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from graphopt.fold import FoldLimits, fold_node
-from graphopt.graph import Constant, Graph, Input, Node, Value
+from graphopt.graph import Constant, Graph, Input, Node, Value, walk_back
 from graphopt.matching import match
-from graphopt.optimize import lowering_rules
+from graphopt.optimize import lowering_rules, taken_apart
 from graphopt.partition import (
     UNIFORM_ELEMENTS,
     Fragment,
@@ -133,6 +133,12 @@ class Kernels:
         operands = tuple(self._lowered[operand.digest] for operand in value.inputs)
         if all(isinstance(operand, Constant) for operand in operands) and operands:
             return self._promised(value, operands)
+        parts = taken_apart(value)
+        if parts is not value:
+            for part in walk_back(parts):
+                if part.digest not in self._lowered:
+                    self._lowered[part.digest] = self._lower(part)
+            return self._lowered[parts.digest]
         node = value
         if any(a is not b for a, b in zip(operands, value.inputs, strict=True)):
             node = Node(value.op, operands, value.params, value.type)

@@ -1,0 +1,227 @@
+"""Transposed convolutions taken apart for the compiler, so that no zero is multiplied.
+
+Results whose positions leave the same remainder by the stride form a phase. Those of one phase read
+the same taps, from fixed distances: a convolution of stride 1 over the elements of x.
+
+Where every phase has equally many taps and reads an affine place, all of them are one sum of
+products with the phases as axes of its result. What interleaves them is the layout of that result,
+which costs nothing; the taps are sorted at compile time. Otherwise each phase is a convolution of
+its own, and a pass interleaves them.
+
+What it does not: choose loops or tiles (`tensorgen.sketch`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from string import ascii_letters
+
+from graphopt.graph import Node, Value
+from graphopt.onnx_import.terms import (
+    broadcast_to,
+    concat,
+    pad,
+    reshape,
+    scalar,
+    slice_all,
+    transpose,
+)
+from graphopt.ops import OP
+from tensorgen.types import Shape
+
+
+@dataclass(frozen=True, slots=True)
+class _Spatial:
+    """One spatial axis of a transposed convolution. Position o of the result receives
+    `x[i] * w[k]` where `i * stride + k * dilation == o + before`."""
+
+    size: int
+    taps: int
+    stride: int
+    dilation: int
+    before: int
+    result: int
+
+    @property
+    def rows(self) -> int:
+        """Results of a phase; the last row may be cut."""
+        return -(-self.result // self.stride)
+
+    @property
+    def halves(self) -> int | None:
+        """Into how many parts the phases fall, in each of which all read from the same place.
+
+        The second reads one element further. None unless each phase has equally many taps and the
+        parts are equally long.
+        """
+        if self.dilation != 1 or self.taps % self.stride:
+            return None
+        beyond = self.before % self.stride
+        return 1 if beyond == 0 else 2 if 2 * beyond == self.stride else None
+
+    @property
+    def first(self) -> int:
+        """The element of x that the last tap of the first half reads for row 0."""
+        return self.before // self.stride - (self.taps // self.stride - 1)
+
+    @property
+    def reach(self) -> int:
+        """Elements from there to the last that is read."""
+        assert self.halves is not None
+        return self.rows + (self.taps // self.stride - 1) + (self.halves - 1)
+
+
+def in_phases(node: Node) -> Value:
+    """A transposed convolution by operators that have kernels."""
+    assert node.op.name == "conv_transpose", node
+    x, w = node.inputs
+    axes = tuple(_spatial_axes(node))
+    if all(axis.halves is not None for axis in axes):
+        whole = _together(x, w, axes, _groups(node))
+    else:
+        whole = _apart(x, w, axes, _groups(node))
+    return slice_all(whole, (0,) * whole.type.rank, (1,) * whole.type.rank, node.type.shape)
+
+
+def _groups(node: Node) -> int:
+    groups = node.param("groups")
+    assert isinstance(groups, int)
+    return groups
+
+
+def _spatial_axes(node: Node) -> Iterator[_Spatial]:
+    x, w = node.inputs
+    for axis in range(x.type.rank - 2):
+        stride, dilation, before = (
+            _entry(node, name, axis) for name in ("strides", "dilations", "pads")
+        )
+        size, taps, result = (value.type.shape[2 + axis] for value in (x, w, node))
+        yield _Spatial(size, taps, stride, dilation, before, result)
+
+
+def _entry(node: Node, name: str, axis: int) -> int:
+    values = node.param(name)
+    assert isinstance(values, tuple)
+    number = values[axis]
+    assert isinstance(number, int)
+    return number
+
+
+# All phases together
+
+
+def _together(x: Value, w: Value, axes: tuple[_Spatial, ...], groups: int) -> Value:
+    """out[n, g, o, i, h, r, …] = sum(c, a, …) x[n, g, c, i + h + a, …] * w[g, o, c, a, h, r, …].
+
+    Position `i * stride + h * (stride / halves) + r` of the result; a numbers the taps of a phase
+    from the last to the first.
+    """
+    n, channels, *_ = x.type.shape
+    per_group = w.type.shape[0] // groups
+    windows = reshape(x, (n, groups, channels // groups, *(axis.size for axis in axes)))
+    taps = reshape(w, (groups, per_group, channels // groups, *w.type.shape[2:]))
+    letters = iter(ascii_letters)
+    batch, group, output, channel = (next(letters) for _ in range(4))
+    read, weighed, made = batch + group + channel, group + output + channel, batch + group + output
+    for position, axis in enumerate(axes, start=len(read)):
+        windows = _window(windows, position, axis.first, axis.reach)
+    for axis in axes:
+        place, element, half, phase = (next(letters) for _ in range(4))
+        windows = _read_places(windows, axis, len(read))
+        taps = _by_phase(taps, axis, len(weighed))
+        read += place + element + half
+        weighed += element + half + phase
+        made += place + half + phase
+    result = OP["einsum"](windows, taps, equation=f"{read},{weighed}->{made}")
+    return reshape(result, (n, w.type.shape[0], *(axis.rows * axis.stride for axis in axes)))
+
+
+def _read_places(x: Value, axis: _Spatial, position: int) -> Value:
+    """x with an axis at `position` as (rows, taps of a phase, halves): element (i, a, h) is the
+    one that tap a from the last reads for row i in half h."""
+    assert axis.halves is not None
+    x = OP["unfold"](x, axis=position, size=axis.halves)
+    return OP["unfold"](x, axis=position, size=axis.taps // axis.stride)
+
+
+def _window(x: Value, axis: int, start: int, length: int) -> Value:
+    """Elements start … start + length - 1 of an axis, zero where there are none."""
+    size = x.type.shape[axis]
+    low, high = max(start, 0), min(start + length, size)
+    if low >= high:
+        shape = (*x.type.shape[:axis], length, *x.type.shape[axis + 1 :])
+        return broadcast_to(scalar(0, x.type.dtype), shape)
+    kept = (*x.type.shape[:axis], high - low, *x.type.shape[axis + 1 :])
+    starts, before, after = ([0] * x.type.rank for _ in range(3))
+    starts[axis], before[axis], after[axis] = low, low - start, start + length - high
+    return pad(slice_all(x, starts, (1,) * x.type.rank, kept), before, after)
+
+
+def _by_phase(w: Value, axis: _Spatial, position: int) -> Value:
+    """w with the axis of taps at `position` as (taps of a phase, halves, phases of a half).
+
+    Tap k of phase p is `w[p + k * stride]`; the phase of the results in half h is
+    `(h * stride / halves + r + before) % stride`, so that two halves have changed places.
+    """
+    assert axis.halves is not None
+    before, after = w.type.shape[:position], w.type.shape[position + 1 :]
+    shape = (axis.taps // axis.stride, axis.halves, axis.stride // axis.halves)
+    split = reshape(w, (*before, *shape, *after))
+    starts, steps = [0] * split.type.rank, [1] * split.type.rank
+    for place in (position, position + 1):
+        starts[place], steps[place] = split.type.shape[place] - 1, -1
+    return slice_all(split, starts, steps, split.type.shape)
+
+
+# Each phase on its own
+
+
+def _apart(x: Value, w: Value, axes: tuple[_Spatial, ...], groups: int) -> Value:
+    """A convolution for each phase, interleaved: results (n, oc, rows * stride, …)."""
+    rank = len(axes)
+    strides = tuple(axis.stride for axis in axes)
+    phases = [
+        _phase(x, w, axes, remainders, groups)
+        for remainders in product(*(range(stride) for stride in strides))
+    ]
+    n, channels, *rows = phases[0].type.shape
+    stacked = concat([reshape(part, (1, *part.type.shape)) for part in phases], 0)
+    split = reshape(stacked, (*strides, n, channels, *rows))
+    order = [rank, rank + 1]
+    for axis in range(rank):
+        order += [rank + 2 + axis, axis]
+    merged = tuple(axis.rows * axis.stride for axis in axes)
+    return reshape(transpose(split, order), (n, channels, *merged))
+
+
+def _phase(
+    x: Value, w: Value, axes: tuple[_Spatial, ...], remainders: Shape, groups: int
+) -> Value:
+    """The results at positions remainder + row * stride: (n, oc, rows…).
+
+    Tap k is read at row + shift - (k * dilation - phase) / stride, where that divides.
+    """
+    starts, steps, counts, apart = [], [], [], []
+    for position, (axis, remainder) in enumerate(zip(axes, remainders, strict=True)):
+        shift, phase = divmod(remainder + axis.before, axis.stride)
+        used = [k for k in range(axis.taps) if (k * axis.dilation - phase) % axis.stride == 0]
+        places = [shift - (k * axis.dilation - phase) // axis.stride for k in used]
+        if not used or places[-1] >= axis.size or places[0] + axis.rows <= 0:
+            shape = (x.type.shape[0], w.type.shape[0], *(axis.rows for axis in axes))
+            return broadcast_to(scalar(0, x.type.dtype), shape)
+        x = _window(x, 2 + position, places[-1], places[0] - places[-1] + axis.rows)
+        starts.append(used[-1])
+        steps.append(used[0] - used[1] if len(used) > 1 else -1)
+        counts.append(len(used))
+        apart.append(places[0] - places[1] if len(used) > 1 else 1)
+    taken = slice_all(w, (0, 0, *starts), (1, 1, *steps), (*w.type.shape[:2], *counts))
+    return OP["conv"](
+        x,
+        taken,
+        strides=(1,) * len(axes),
+        pads=(0,) * (2 * len(axes)),
+        dilations=tuple(apart),
+        groups=groups,
+    )
