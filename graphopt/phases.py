@@ -13,10 +13,10 @@ What it does not: choose loops or tiles (`tensorgen.sketch`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
-from string import ascii_letters
+from string import ascii_lowercase
 
 from graphopt.graph import Node, Value
 from graphopt.onnx_import.terms import (
@@ -122,13 +122,12 @@ def _together(x: Value, w: Value, axes: tuple[_Spatial, ...], groups: int) -> Va
     per_group = w.type.shape[0] // groups
     windows = reshape(x, (n, groups, channels // groups, *(axis.size for axis in axes)))
     taps = reshape(w, (groups, per_group, channels // groups, *w.type.shape[2:]))
-    letters = iter(ascii_letters)
-    batch, group, output, channel = (next(letters) for _ in range(4))
+    channel, names = "z", iter(ascii_lowercase)
+    batch, group, output = (next(names) for _ in range(3))
     read, weighed, made = batch + group + channel, group + output + channel, batch + group + output
-    for position, axis in enumerate(axes, start=len(read)):
-        windows = _window(windows, position, axis.first, axis.reach)
+    windows = _window(windows, [axis.first for axis in axes], [axis.reach for axis in axes])
     for axis in axes:
-        place, element, half, phase = (next(letters) for _ in range(4))
+        place, element, half, phase = (next(names) for _ in range(4))
         windows = _read_places(windows, axis, len(read))
         taps = _by_phase(taps, axis, len(weighed))
         read += place + element + half
@@ -146,17 +145,21 @@ def _read_places(x: Value, axis: _Spatial, position: int) -> Value:
     return OP["unfold"](x, axis=position, size=axis.taps // axis.stride)
 
 
-def _window(x: Value, axis: int, start: int, length: int) -> Value:
-    """Elements start … start + length - 1 of an axis, zero where there are none."""
-    size = x.type.shape[axis]
-    low, high = max(start, 0), min(start + length, size)
-    if low >= high:
-        shape = (*x.type.shape[:axis], length, *x.type.shape[axis + 1 :])
-        return broadcast_to(scalar(0, x.type.dtype), shape)
-    kept = (*x.type.shape[:axis], high - low, *x.type.shape[axis + 1 :])
-    starts, before, after = ([0] * x.type.rank for _ in range(3))
-    starts[axis], before[axis], after[axis] = low, low - start, start + length - high
-    return pad(slice_all(x, starts, (1,) * x.type.rank, kept), before, after)
+def _window(x: Value, starts: Sequence[int], lengths: Sequence[int]) -> Value:
+    """Elements start … start + length - 1 along each of the last axes, zero beyond its ends."""
+    leading = x.type.shape[: x.type.rank - len(starts)]
+    sizes = x.type.shape[len(leading) :]
+    ends = [start + length for start, length in zip(starts, lengths, strict=True)]
+    low = [max(start, 0) for start in starts]
+    high = [min(end, size) for end, size in zip(ends, sizes, strict=True)]
+    kept = tuple(last - first for first, last in zip(low, high, strict=True))
+    if any(size <= 0 for size in kept):
+        return broadcast_to(scalar(0, x.type.dtype), (*leading, *lengths))
+    none = (0,) * len(leading)
+    inside = slice_all(x, (*none, *low), (1,) * x.type.rank, (*leading, *kept))
+    before = tuple(first - start for first, start in zip(low, starts, strict=True))
+    after = tuple(end - last for end, last in zip(ends, high, strict=True))
+    return pad(inside, (*none, *before), (*none, *after))
 
 
 def _by_phase(w: Value, axis: _Spatial, position: int) -> Value:
@@ -196,29 +199,28 @@ def _apart(x: Value, w: Value, axes: tuple[_Spatial, ...], groups: int) -> Value
     return reshape(transpose(split, order), (n, channels, *merged))
 
 
-def _phase(
-    x: Value, w: Value, axes: tuple[_Spatial, ...], remainders: Shape, groups: int
-) -> Value:
+def _phase(x: Value, w: Value, axes: tuple[_Spatial, ...], remainders: Shape, groups: int) -> Value:
     """The results at positions remainder + row * stride: (n, oc, rows…).
 
     Tap k is read at row + shift - (k * dilation - phase) / stride, where that divides.
     """
-    starts, steps, counts, apart = [], [], [], []
-    for position, (axis, remainder) in enumerate(zip(axes, remainders, strict=True)):
+    starts, steps, counts, apart, first, reach = [], [], [], [], [], []
+    for axis, remainder in zip(axes, remainders, strict=True):
         shift, phase = divmod(remainder + axis.before, axis.stride)
         used = [k for k in range(axis.taps) if (k * axis.dilation - phase) % axis.stride == 0]
-        places = [shift - (k * axis.dilation - phase) // axis.stride for k in used]
-        if not used or places[-1] >= axis.size or places[0] + axis.rows <= 0:
+        if not used:
             shape = (x.type.shape[0], w.type.shape[0], *(axis.rows for axis in axes))
             return broadcast_to(scalar(0, x.type.dtype), shape)
-        x = _window(x, 2 + position, places[-1], places[0] - places[-1] + axis.rows)
+        places = [shift - (k * axis.dilation - phase) // axis.stride for k in used]
         starts.append(used[-1])
         steps.append(used[0] - used[1] if len(used) > 1 else -1)
         counts.append(len(used))
         apart.append(places[0] - places[1] if len(used) > 1 else 1)
+        first.append(places[-1])
+        reach.append(places[0] - places[-1] + axis.rows)
     taken = slice_all(w, (0, 0, *starts), (1, 1, *steps), (*w.type.shape[:2], *counts))
     return OP["conv"](
-        x,
+        _window(x, first, reach),
         taken,
         strides=(1,) * len(axes),
         pads=(0,) * (2 * len(axes)),

@@ -404,6 +404,20 @@ def _spatial(known: Known, random: Random, kernel: Shape, windows: Mapping[str, 
     return tuple(sizes)
 
 
+def _spread(known: Known, random: Random, kernel: Shape, windows: Mapping[str, Any]) -> Shape:
+    """Sizes of the axes whose elements a transposed convolution spreads over the wanted result."""
+    rank = len(kernel)
+    wanted = known.result
+    if wanted is None or wanted.rank != rank + 2:
+        return tuple(random.choice((1, 2, 3)) for _ in kernel)
+    sizes = []
+    for axis, size in enumerate(kernel):
+        pads = windows["pads"][axis] + windows["pads"][rank + axis]
+        span = (size - 1) * windows["dilations"][axis] + 1
+        sizes.append((wanted.shape[2 + axis] + pads - span) // windows["strides"][axis] + 1)
+    return tuple(max(size, 1) for size in sizes)
+
+
 def _window_rank(known: Known, random: Random) -> int:
     """How many axes windows slide over."""
     for type in (*known.types, known.result):
@@ -441,7 +455,8 @@ def _conv(known: Known, random: Random) -> Proposal:
         w = TensorType(_window_dtype(known), (outputs, depth, *kernel))
     windows = _windows(known, random, w.shape[2:])
     if x is None:
-        spatial = _spatial(known, random, w.shape[2:], windows)
+        spread = _spread if known.op.name == "conv_transpose" else _spatial
+        spatial = spread(known, random, w.shape[2:], windows)
         x = TensorType(_window_dtype(known), (batch, groups * w.shape[1], *spatial))
     return Proposal((x, w), {**windows, "groups": groups})
 
@@ -485,6 +500,7 @@ _PROPOSERS: Mapping[str, Callable[[Known, Random], Proposal]] = {
     "pad": _pad,
     "matmul": _matmul,
     "conv": _conv,
+    "conv_transpose": _conv,
     "max_pool": _pooling,
     "sum_pool": _pooling,
     "max_pool_index": _pooling,

@@ -29,7 +29,7 @@ DRAWS = 4
 TRIES = 300
 """So many choices of a value are made in search of sizes that fit."""
 
-_WINDOWS = frozenset({"conv", "sum_pool", "max_pool"})
+_WINDOWS = frozenset({"conv", "conv_transpose", "sum_pool", "max_pool"})
 
 
 def covered(rule: Rule, certificate: Json, wanted: int) -> int:

@@ -79,7 +79,7 @@ class Inexpressible(Exception):
 
 _AXIS_BY_AXIS = frozenset({"slice", "pad", "concat", "broadcast_to"})
 _CONDITIONS = frozenset({"and", "or", "not"})
-_WINDOWS = frozenset({"conv", "sum_pool", "max_pool", "max_pool_index"})
+_WINDOWS = frozenset({"conv", "conv_transpose", "sum_pool", "max_pool", "max_pool_index"})
 
 
 ELEMENTS = (float32, int64, boolean)
@@ -233,7 +233,7 @@ class _Builder:
     def _operand_ranks(self, term: Application) -> list[Sequence[int] | None]:
         windows = tuple(2 + spatial for spatial in self.ranks.spatial)
         match term.op.name:
-            case "conv" | "sum_pool" | "max_pool":
+            case "conv" | "conv_transpose" | "sum_pool" | "max_pool":
                 return [windows] * len(term.args)
             case "pad":
                 return [None, (0,)]
@@ -305,11 +305,14 @@ class _Builder:
                 return one_of(tuple(_subsets(range(rank))))
             case _, "keepdims":
                 return path.choose((True, False))
-            case (("conv" | "sum_pool" | "max_pool"), ("strides" | "dilations" | "kernel")):
+            case (
+                ("conv" | "conv_transpose" | "sum_pool" | "max_pool"),
+                ("strides" | "dilations" | "kernel"),
+            ):
                 return fresh(name[0], rank - 2, 1)
-            case (("conv" | "sum_pool" | "max_pool"), "pads"):
+            case (("conv" | "conv_transpose" | "sum_pool" | "max_pool"), "pads"):
                 return fresh("p", 2 * (rank - 2))
-            case "conv", "groups":
+            case (("conv" | "conv_transpose"), "groups"):
                 (groups,) = sizes([path.fresh("g", 1)])
                 return groups
             case "pad", ("before" | "after"):

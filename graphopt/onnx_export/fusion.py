@@ -15,7 +15,11 @@ from numpy.typing import NDArray
 
 from graphopt.graph import Constant, Graph, Node, Value, consumers
 from graphopt.matching import Bindings, match
-from graphopt.onnx_export.contraction import convolution
+from graphopt.onnx_export.contraction import (
+    convolution,
+    has_transposed_form,
+    transposed_convolution,
+)
 from graphopt.onnx_export.parameters import integers
 from graphopt.onnx_export.pooling import pooled_natively, pooling
 from graphopt.onnx_export.term import Term, call, elementwise, reduced
@@ -142,6 +146,8 @@ def _softmax(op_type: str, name: str) -> Callable[[Node, Bindings], Fused | None
 def _biased_convolution(root: Node, bindings: Bindings) -> Fused | None:
     """The bias is one number per channel, or one for all."""
     conv, bias = _node(bindings, "y"), _constant(bindings, "b")
+    if conv.op.name == "conv_transpose" and not has_transposed_form(conv):
+        return None
     if bias is None or conv.type != root.type:
         return None
     channels = conv.type.shape[1]
@@ -152,7 +158,8 @@ def _biased_convolution(root: Node, bindings: Bindings) -> Fused | None:
     ):
         return None
     vector = Constant(np.broadcast_to(bias.array.reshape(-1), (channels,)))
-    return Fused("conv", (*conv.inputs, vector), lambda *terms: convolution(conv, *terms))
+    export = transposed_convolution if conv.op.name == "conv_transpose" else convolution
+    return Fused(conv.op.name, (*conv.inputs, vector), lambda *terms: export(conv, *terms))
 
 
 def _gemm(root: Node, bindings: Bindings) -> Fused | None:
@@ -220,6 +227,7 @@ _GROUPS: Mapping[str, tuple[_Group, ...]] = {
     "min": (_Group(read_pattern("min(max(x, low), high)"), _clip),),
     "add": (
         _Group(read_pattern("add(y := conv(x, w, **q), b)"), _biased_convolution),
+        _Group(read_pattern("add(y := conv_transpose(x, w, **q), b)"), _biased_convolution),
         _Group(read_pattern("add(y := matmul(x, w), b)"), _gemm),
     ),
     "div": (

@@ -88,6 +88,12 @@ def _insert_axis(node: Node, x: Term) -> Term:
     return call("Unsqueeze", x, vector((integer(node, "axis"),)), type=node.type)
 
 
+def _unfold(node: Node, x: Term) -> Term:
+    axis, size = integer(node, "axis"), integer(node, "size")
+    starts = np.arange(node.type.shape[axis], dtype=np.int64)
+    return take(x, Constant(starts[:, None] + np.arange(size, dtype=np.int64)), axis)
+
+
 TABLE: Mapping[str, Exporter] = {
     "transpose": _transpose,
     "reshape": _reshape,
@@ -96,4 +102,5 @@ TABLE: Mapping[str, Exporter] = {
     "slice": _slice,
     "pad": computed_in(SHORT, _pad),
     "insert_axis": _insert_axis,
+    "unfold": _unfold,
 }

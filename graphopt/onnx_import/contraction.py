@@ -22,7 +22,6 @@ from graphopt.onnx_import.sliding import (
 from graphopt.onnx_import.terms import (
     apply,
     cast,
-    concat,
     reshape,
     slice_all,
     transpose,

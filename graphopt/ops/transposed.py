@@ -66,7 +66,7 @@ def _conv_transpose_compute(
             elements, kernel = places[:rank], places[rank:]
             channel = oc // outputs_per_group * inputs_per_group + ic
             meets = tuple(
-                element * stride + tap * dilation == output + before
+                (element * stride + tap * dilation).equals(output + before)
                 for element, stride, tap, dilation, output, before in zip(
                     elements, strides, kernel, dilations, outputs, pads[:rank], strict=True
                 )
@@ -96,8 +96,9 @@ def _conv_transpose_reference(
         np.split(computed(x), groups, axis=1), np.split(computed(w), groups, axis=0), strict=True
     )
     for inputs, weights in grouped:
+        flat = weights.reshape(*weights.shape[:2], -1)
         whole = np.zeros((x.shape[0], weights.shape[0], *extents), inputs.dtype)
-        for tap in product(*map(range, kernel)):
+        for number, tap in enumerate(product(*map(range, kernel))):
             places = tuple(
                 slice(start, start + (size - 1) * stride + 1, stride)
                 for start, size, stride in zip(
@@ -107,14 +108,14 @@ def _conv_transpose_reference(
                     strict=True,
                 )
             )
-            scaled = np.tensordot(inputs, weights[(slice(None), slice(None), *tap)], axes=(1, 1))
-            whole[(slice(None), slice(None), *places)] += np.moveaxis(scaled, -1, 1)
+            scaled = np.tensordot(inputs, flat[:, :, number], axes=(1, 1))
+            whole[:, :, *places] += np.moveaxis(scaled, -1, 1)
         parts.append(whole)
     kept = tuple(
         slice(margin + low, extent - margin - high)
         for low, extent, high in zip(before, extents, after, strict=True)
     )
-    return np.concatenate(parts, axis=1)[(slice(None), slice(None), *kept)].astype(x.dtype)
+    return np.concatenate(parts, axis=1)[:, :, *kept].astype(x.dtype)
 
 
 conv_transpose = OpSpec(

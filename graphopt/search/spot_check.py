@@ -48,8 +48,8 @@ MOST_BYTES = 2**27
 """Leaves of more bytes than this, together, are not filled."""
 
 _EXACT = frozenset(
-    {"add", "sub", "mul", "max", "min", "neg", "abs", "matmul", "conv", "einsum", "reduce_sum",
-     "reduce_max", "reduce_min", "sum_pool", "max_pool", "where"}
+    {"add", "sub", "mul", "max", "min", "neg", "abs", "matmul", "conv", "conv_transpose", "einsum",
+     "reduce_sum", "reduce_max", "reduce_min", "sum_pool", "max_pool", "where"}
 )  # fmt: skip
 """Operators, beside layout, that do not round on small integers."""
 

@@ -47,14 +47,15 @@ from tensorgen.types import (
 )
 
 NOT_IN_RUNTIME: Mapping[DType, str] = {
-    float64: "tan asin acos atan sinh cosh asinh acosh atanh erf conv",
+    float64: "tan asin acos atan sinh cosh asinh acosh atanh erf conv conv_transpose",
     uint64: "max_pool max_pool_index reduce_max reduce_min argmax argmin top_k_values "
     "top_k_indices",
 }
 """What ONNX Runtime may have no kernel for."""
 
-NOT_IN_EVALUATOR = frozenset({"max_pool", "max_pool_index", "gather_elements"})
-"""Where the reference evaluator fails on pads, batches and indices that reach less than x."""
+NOT_IN_EVALUATOR = frozenset({"conv_transpose", "max_pool", "max_pool_index", "gather_elements"})
+"""Where the reference evaluator fails on groups, pads, batches and indices that reach less than
+x."""
 
 DIGITS = {64: 1e-12, 32: 3e-5, 16: 2e-2}
 """Relative tolerance by width; for 16 bits, sums may have been rounded at every step."""

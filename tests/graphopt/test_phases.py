@@ -76,9 +76,7 @@ def products(graph: Graph) -> int:
     return total
 
 
-def floats(
-    x: tuple[int, ...], w: tuple[int, ...], stride: int, pads: tuple[int, ...]
-) -> Node:
+def floats(x: tuple[int, ...], w: tuple[int, ...], stride: int, pads: tuple[int, ...]) -> Node:
     rank = len(x) - 2
     return OP["conv_transpose"](
         Input(0, TensorType(float32, x)),
