@@ -214,6 +214,7 @@ class _Printer:
                 self._assignment(f"{register.name} = ", filled)
             case VectorLoad(register=register, buffer=buffer, index=index, count=count):
                 self._vector_load(register.name, buffer, index, count)
+                self.line(f"TASOR_LOADED({register.name});")
             case VectorStore(buffer=buffer, index=index, register=register, count=count):
                 assert count == register.lanes, "partial vector stores are not lowered to"
                 pointer = self._pointer(buffer, index)
