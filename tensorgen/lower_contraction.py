@@ -326,13 +326,14 @@ class _TileLowering:
         )
         element = tile.at(simplify(across * width + along))
         value = epilogue_value(contraction, self.inputs, self.output, values, element)
-        if contiguous or affine(index).coefficient(across) != 1:
+        # The axis along which neighbours in the tile lie nearer in the result is the inner one.
+        nearness = affine(index).coefficient(across)
+        if not 0 < nearness < affine(index).coefficient(along):
             loops = For(across, (For(along, (Store(self.output, index, value),), LoopKind.SIMD),))
             return (Allocate(tile, (*stores, loops)),)
         before, value = along_lanes(value, element, along)
-        first = (
-            For(across, (For(along, (Store(tile, element.indices[0], before),), LoopKind.SIMD),)),
-        )
+        lanes_first = For(along, (Store(tile, element.indices[0], before),), LoopKind.SIMD)
+        first = (For(across, (lanes_first,)),) if before != element else ()
         # One element after the other: compilers build slow shuffles or gathers of strided lanes.
         store = For(along, (For(across, (Store(self.output, index, value),)),))
         return (Allocate(tile, (*stores, *first, store)),)
