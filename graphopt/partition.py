@@ -35,7 +35,7 @@ from tensorgen.expr import (
 )
 from tensorgen.flat import flat_index
 from tensorgen.simplify import affine, simplify_tensor
-from tensorgen.sketch import shared_rows
+from tensorgen.sketch import shared_rows, tiled_window_of
 from tensorgen.task import Task
 
 MAX_TERMS = 400
@@ -157,10 +157,12 @@ def absorb(
 ) -> Fragment:
     """The node's fragment, with those of its operands that fit in."""
     expr = simplify_tensor(expression_of(node))
-    if node.op.family == "elementwise":
+    if node.op.family == "elementwise" or node.op.name == "pad":
         expr = _with_literals(expr, node.inputs)
     arithmetic = not _moves_only(expr)
     fragment = Fragment(node.inputs, None, expr, arithmetic)
+    if _is_window(fragment):
+        return _with_padding(fragment, fragments)
     if _is_tiled(node, expr):
         for operand in dict.fromkeys(node.inputs):
             inner = fragments.get(operand)
@@ -180,8 +182,19 @@ def absorb(
         if not _may_absorb(fragment, operand, inner, single):
             continue
         candidate = _inlined(fragment, operand, inner)
-        if _is_small(candidate) and _keeps_tiles(candidate):
+        if _is_small(candidate) and _keeps_tiles(candidate, inner):
             fragment = candidate
+    return fragment
+
+
+def _with_padding(fragment: Fragment, fragments: Mapping[Value, Fragment]) -> Fragment:
+    """A window with the padding or layout in front of it: its tiles leave out what is outside."""
+    for operand in dict.fromkeys(fragment.operands):
+        inner = fragments.get(operand)
+        if inner is not None and not inner.reduces:
+            candidate = _inlined(fragment, operand, inner)
+            if _is_window(candidate):
+                fragment = candidate
     return fragment
 
 
@@ -254,9 +267,21 @@ def _still_tiled(fragment: Fragment) -> bool:
     return is_tiled(Task(types, (fragment.expr,), (0,), (False,) * len(types)))
 
 
+def _is_window(fragment: Fragment) -> bool:
+    return fragment.contraction is None and is_window(_task_of(fragment))
+
+
+@lru_cache(REMEMBERED_TASKS)
+def is_window(task: Task) -> bool:
+    """True if a task is a window over planes, computed in tiles."""
+    return tiled_window_of(task) is not None
+
+
 @lru_cache(REMEMBERED_TASKS)
 def is_tiled(task: Task) -> bool:
     """True if a task is a contraction worth a register tile."""
+    if is_window(task):
+        return False
     contraction = _contraction_of(task)
     return contraction is not None and has_tiles(contraction)
 
@@ -266,8 +291,11 @@ def _contraction_of(task: Task) -> Contraction | None:
     return contraction_of(task)
 
 
-def _keeps_tiles(fragment: Fragment) -> bool:
-    """True unless a contraction's epilogue no longer matches its elements one to one."""
+def _keeps_tiles(fragment: Fragment, inner: Fragment) -> bool:
+    """True unless what was computed in tiles no longer is: a window that now stands beside another
+    sum, a contraction whose epilogue does not match its elements one to one."""
+    if inner.reduces and _is_window(inner):
+        return _is_window(fragment)
     return fragment.contraction is None or _contraction_of(_task_of(fragment)) is not None
 
 
@@ -386,6 +414,8 @@ def starts_rows(step: Step) -> bool:
     task = step.task
     if len(task.stages) != 1 or not task.stages[0].axes or is_tiled(task):
         return False
+    if is_window(task):
+        return False
     value = step.outputs[0]
     padding = isinstance(value, Node) and value.op.name == "pad"
     return _has_reduction(task.stages[0]) or padding
@@ -414,6 +444,7 @@ def _grow_rows(
             and not tainted
             and len(step.task.stages) == 1
             and not is_tiled(step.task)
+            and not is_window(step.task)
             and len(group) < MAX_STAGES
         )
         rows = _rows(_row_task([*group, step])[0]) if may_join else 0

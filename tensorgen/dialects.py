@@ -19,6 +19,12 @@ class VectorDialect:
     {m} lane mask as a hexadecimal constant. Without `load_partial`, fewer lanes are read through a
     zeroed array. With `loads_ahead`, compilers move all loads of a step to its begin, whatever the
     order in the source: each broadcast element takes a register of its own.
+
+    `operations` are those on two registers, by the name of the scalar operator; `max_number` and
+    `min_number` are `max` and `min` where {b} is no NaN. `load_even` reads every second element
+    from {p}, in two vectors; `load_even_partial` only those elements of them that the masks {l} and
+    {h} name. Both may use the constant {e}, whose declaration is `even`. `choose` takes the lanes
+    of {m} from {v}, the others from {x}. `narrower` are shorter vectors of the same elements.
     """
 
     type: str
@@ -34,6 +40,35 @@ class VectorDialect:
     loads_per_cycle: float
     multiply_adds_per_cycle: float
     loads_ahead: bool = False
+    operations: tuple[tuple[str, str], ...] = ()
+    load_even: str | None = None
+    load_even_partial: str | None = None
+    even: str = ""
+    choose: str | None = None
+    narrower: tuple[VectorDialect, ...] = ()
+
+    def operation(self, name: str) -> str | None:
+        """The template of an operation on two registers; None if there is no instruction."""
+        return dict(self.operations).get(name)
+
+
+def _operations(prefix: str, suffix: str, unordered: str) -> tuple[tuple[str, str], ...]:
+    """The operations of x86. Its max and min give {b} if either is NaN; `unordered` puts {a} into
+    the lanes of {v} where {a} is NaN."""
+    plain = tuple(
+        (name, f"{prefix}_{name}_{suffix}({{a}}, {{b}})") for name in ("add", "sub", "mul", "div")
+    )
+    return (
+        *plain,
+        *((name, unordered.replace("{v}", f"{prefix}_{name}_{suffix}({{a}}, {{b}})"))
+          for name in ("max", "min")),
+        *((f"{name}_number", f"{prefix}_{name}_{suffix}({{b}}, {{a}})") for name in ("max", "min")),
+    )  # fmt: skip
+
+
+def _masked_operations(prefix: str, suffix: str) -> tuple[tuple[str, str], ...]:
+    unordered = f"{prefix}_cmp_{suffix}_mask({{a}}, {{a}}, _CMP_UNORD_Q)"
+    return _operations(prefix, suffix, f"{prefix}_mask_mov_{suffix}({{v}}, {unordered}, {{a}})")
 
 
 _AVX512 = VectorDialect(
@@ -49,6 +84,13 @@ _AVX512 = VectorDialect(
     registers=32,
     loads_per_cycle=1.0,
     multiply_adds_per_cycle=1.0,
+    operations=_masked_operations("_mm512", "ps"),
+    load_even="_mm512_permutex2var_ps(_mm512_loadu_ps({p}), {e}, _mm512_loadu_ps({p} + 15))",
+    load_even_partial="_mm512_permutex2var_ps(_mm512_maskz_loadu_ps((__mmask16){l}, {p}), {e}, "
+    "_mm512_maskz_loadu_ps((__mmask16){h}, {p} + 15))",
+    even="const __m512i {e} = "
+    "_mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 17, 19, 21, 23, 25, 27, 29, 31);",
+    choose="_mm512_mask_mov_ps(_mm512_set1_ps({x}), (__mmask16){m}, {v})",
 )
 _AVX512_DOUBLE = VectorDialect(
     type="__m512d",
@@ -63,6 +105,8 @@ _AVX512_DOUBLE = VectorDialect(
     registers=32,
     loads_per_cycle=1.0,
     multiply_adds_per_cycle=1.0,
+    operations=_masked_operations("_mm512", "pd"),
+    choose="_mm512_mask_mov_pd(_mm512_set1_pd({x}), (__mmask8){m}, {v})",
 )
 _AVX2 = VectorDialect(
     type="__m256",
@@ -77,6 +121,11 @@ _AVX2 = VectorDialect(
     registers=16,
     loads_per_cycle=2.0,
     multiply_adds_per_cycle=2.0,
+    operations=_operations(
+        "_mm256", "ps", "_mm256_blendv_ps({v}, {a}, _mm256_cmp_ps({a}, {a}, _CMP_UNORD_Q))"
+    ),
+    load_even="_mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(_mm256_shuffle_ps("
+    "_mm256_loadu_ps({p}), _mm256_loadu_ps({p} + 7), 0xD8)), 0xD8))",
 )
 _AVX2_DOUBLE = VectorDialect(
     type="__m256d",
@@ -91,6 +140,9 @@ _AVX2_DOUBLE = VectorDialect(
     registers=16,
     loads_per_cycle=2.0,
     multiply_adds_per_cycle=2.0,
+    operations=_operations(
+        "_mm256", "pd", "_mm256_blendv_pd({v}, {a}, _mm256_cmp_pd({a}, {a}, _CMP_UNORD_Q))"
+    ),
 )
 _SSE42 = VectorDialect(
     type="__m128",
@@ -105,6 +157,8 @@ _SSE42 = VectorDialect(
     registers=16,
     loads_per_cycle=2.0,
     multiply_adds_per_cycle=1.0,
+    operations=_operations("_mm", "ps", "_mm_blendv_ps({v}, {a}, _mm_cmpunord_ps({a}, {a}))"),
+    load_even="_mm_shuffle_ps(_mm_loadu_ps({p}), _mm_loadu_ps({p} + 3), 0xD8)",
 )
 _SSE42_DOUBLE = VectorDialect(
     type="__m128d",
@@ -119,7 +173,16 @@ _SSE42_DOUBLE = VectorDialect(
     registers=16,
     loads_per_cycle=2.0,
     multiply_adds_per_cycle=1.0,
+    operations=_operations("_mm", "pd", "_mm_blendv_pd({v}, {a}, _mm_cmpunord_pd({a}, {a}))"),
 )
+
+
+def _neon_operations(suffix: str) -> tuple[tuple[str, str], ...]:
+    """NEON's max and min propagate NaN."""
+    names = ("add", "sub", "mul", "div", "max", "min", "max_number", "min_number")
+    return tuple((name, f"v{name[:3]}q_{suffix}({{a}}, {{b}})") for name in names)
+
+
 _NEON = VectorDialect(
     type="float32x4_t",
     lanes=4,
@@ -134,6 +197,9 @@ _NEON = VectorDialect(
     loads_per_cycle=2.0,
     multiply_adds_per_cycle=2.0,
     loads_ahead=True,
+    operations=_neon_operations("f32"),
+    load_even="vuzpq_f32(vld1q_f32({p}), "
+    "vextq_f32(vld1q_f32({p} + 3), vld1q_f32({p} + 3), 1)).val[0]",
 )
 _NEON_DOUBLE = VectorDialect(
     type="float64x2_t",
@@ -149,13 +215,25 @@ _NEON_DOUBLE = VectorDialect(
     loads_per_cycle=2.0,
     multiply_adds_per_cycle=2.0,
     loads_ahead=True,
+    operations=_neon_operations("f64"),
 )
 # 32-bit Arm has half as many registers, and none for two doubles.
-_NEON32 = replace(_NEON, registers=16, loads_per_cycle=1.0, multiply_adds_per_cycle=1.0)
+_NEON32 = replace(
+    _NEON,
+    registers=16,
+    loads_per_cycle=1.0,
+    multiply_adds_per_cycle=1.0,
+    # It divides no vectors; compilers write this as divisions of elements.
+    operations=tuple((dict(_NEON.operations) | {"div": "{a} / {b}"}).items()),
+)
+
+
+_SYMBOLS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 
 
 def _scalar(dtype: DType) -> VectorDialect:
     """Portable C: a vector of one element."""
+    suffix = f"f{dtype.bits}"
     return VectorDialect(
         type=dtype.c_name,
         lanes=1,
@@ -169,14 +247,50 @@ def _scalar(dtype: DType) -> VectorDialect:
         registers=16,
         loads_per_cycle=1.0,
         multiply_adds_per_cycle=1.0,
+        operations=(
+            *((name, f"{{a}} {symbol} {{b}}") for name, symbol in _SYMBOLS.items()),
+            *((f"{name}{kind}", f"tasor_{name}_{suffix}({{a}}, {{b}})")
+              for name in ("max", "min") for kind in ("", "_number")),
+        ),
+    )  # fmt: skip
+
+
+def _masked(dialect: VectorDialect, prefix: str, suffix: str) -> VectorDialect:
+    """A shorter vector under AVX-512, which has masks and multiply-adds for it, too."""
+    return replace(
+        dialect,
+        multiply_add=f"{prefix}_fmadd_{suffix}({{a}}, {{b}}, {{c}})",
+        load_partial=f"{prefix}_maskz_loadu_{suffix}((__mmask8){{m}}, {{p}})",
+        store_partial=f"{prefix}_mask_storeu_{suffix}({{p}}, (__mmask8){{m}}, {{v}});",
+        registers=32,
+        operations=_masked_operations(prefix, suffix),
+        choose=f"{prefix}_mask_mov_{suffix}({prefix}_set1_{suffix}({{x}}), (__mmask8){{m}}, {{v}})",
     )
 
 
+_AVX512_8 = replace(
+    _masked(_AVX2, "_mm256", "ps"),
+    load_even="_mm256_permutex2var_ps(_mm256_loadu_ps({p}), {e}, _mm256_loadu_ps({p} + 7))",
+    load_even_partial="_mm256_permutex2var_ps(_mm256_maskz_loadu_ps((__mmask8){l}, {p}), {e}, "
+    "_mm256_maskz_loadu_ps((__mmask8){h}, {p} + 7))",
+    even="const __m256i {e} = _mm256_setr_epi32(0, 2, 4, 6, 9, 11, 13, 15);",
+)
+_AVX512_4 = replace(
+    _masked(_SSE42, "_mm", "ps"),
+    load_even_partial="_mm_shuffle_ps(_mm_maskz_loadu_ps((__mmask8){l}, {p}), "
+    "_mm_maskz_loadu_ps((__mmask8){h}, {p} + 3), 0xD8)",
+)
+_AVX2_4 = replace(_SSE42, multiply_add="_mm_fmadd_ps({a}, {b}, {c})")
+_AVX2_2_DOUBLE = replace(_SSE42_DOUBLE, multiply_add="_mm_fmadd_pd({a}, {b}, {c})")
+
 VECTOR_DIALECTS: dict[tuple[str, str], VectorDialect] = {
-    ("avx512", "float32"): _AVX512,
-    ("avx512", "float64"): _AVX512_DOUBLE,
-    ("avx2", "float32"): _AVX2,
-    ("avx2", "float64"): _AVX2_DOUBLE,
+    ("avx512", "float32"): replace(_AVX512, narrower=(_AVX512_8, _AVX512_4)),
+    ("avx512", "float64"): replace(
+        _AVX512_DOUBLE,
+        narrower=(_masked(_AVX2_DOUBLE, "_mm256", "pd"), _masked(_SSE42_DOUBLE, "_mm", "pd")),
+    ),
+    ("avx2", "float32"): replace(_AVX2, narrower=(_AVX2_4,)),
+    ("avx2", "float64"): replace(_AVX2_DOUBLE, narrower=(_AVX2_2_DOUBLE,)),
     ("sse42", "float32"): _SSE42,
     ("sse42", "float64"): _SSE42_DOUBLE,
     ("neon", "float32"): _NEON,
@@ -186,9 +300,13 @@ VECTOR_DIALECTS: dict[tuple[str, str], VectorDialect] = {
 """The vector types of each instruction set, by (isa, element type)."""
 
 
-def vector_dialect(isa: str, dtype: DType) -> VectorDialect | None:
+def vector_dialect(isa: str, dtype: DType, lanes: int | None = None) -> VectorDialect | None:
     """The vector operations on `dtype`, plain scalars if the instruction set has none; None for
-    types that contractions are not tiled in."""
+    types that are not computed in vectors. With `lanes`, those on vectors of that length, None if
+    there are none."""
     if dtype not in (float32, float64):
         return None
-    return VECTOR_DIALECTS.get((isa, dtype.name)) or _scalar(dtype)
+    widest = VECTOR_DIALECTS.get((isa, dtype.name)) or _scalar(dtype)
+    if lanes is None:
+        return widest
+    return next((d for d in (widest, *widest.narrower) if d.lanes == lanes), None)

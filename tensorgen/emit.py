@@ -18,6 +18,13 @@ import numpy as np
 
 from tensorgen.c_functions import c_cast_for, c_function_for
 from tensorgen.dialects import VectorDialect, vector_dialect
+from tensorgen.emit_vectors import (
+    applied_text,
+    functions_in,
+    loaded_text,
+    mask_text,
+    pointer_before,
+)
 from tensorgen.expr import (
     Apply,
     Axis,
@@ -39,15 +46,17 @@ from tensorgen.loop import (
     LoopKernel,
     LoopKind,
     MultiplyAdd,
+    Register,
     Space,
     Stmt,
     Store,
+    VectorApply,
     VectorLoad,
     VectorStore,
 )
 from tensorgen.module_spec import Kernel, Parameter
 from tensorgen.module_text import comment_text, number_literals
-from tensorgen.simplify import UNBOUNDED, bounds
+from tensorgen.simplify import UNBOUNDED, bounds, simplify
 from tensorgen.types import DType, Kind, boolean, float32, float64, int64
 
 UNARY, ATOM = 14, 16
@@ -97,6 +106,11 @@ def emit_kernel(
         *_filled(f"static void {name}({declared})"),
         "{",
         *unused,
+        *(
+            line
+            for name in sorted(printer.constants)
+            for line in _indented(printer.constants[name])
+        ),
         *printer.lines,
         "}",
     ]
@@ -116,6 +130,10 @@ def _pieces(text: str, length: int) -> list[str]:
     return [text[start : start + length] for start in range(0, len(text), length)]
 
 
+def _indented(text: str) -> list[str]:
+    return wrap(text, 100, initial_indent="    ", subsequent_indent="        ")
+
+
 def _filled(text: str) -> list[str]:
     return wrap(text, 100, subsequent_indent="    ", break_long_words=False)
 
@@ -127,6 +145,7 @@ class _Printer:
     spelling: Spelling
     lines: list[str] = field(default_factory=list)
     functions: set[str] = field(default_factory=set)
+    constants: dict[str, str] = field(default_factory=dict)
     used: set[int] = field(default_factory=set)
     buffers: dict[int, tuple[Buffer, str]] = field(default_factory=dict)
     pools: dict[int, str] = field(default_factory=dict)
@@ -206,26 +225,26 @@ class _Printer:
             case Declare(registers=registers, body=body):
                 for register in registers:
                     assert self.fresh(register.name) == register.name, "registers nest"
-                    self.line(f"{self._dialect(register.dtype).type} {register.name};")
+                    self.line(f"{self._dialect(register).type} {register.name};")
                 self.block(body)
             case Fill(register=register, value=value):
-                dialect = self._dialect(register.dtype)
-                filled = dialect.fill.format(x=self.text(value))
+                filled = self._dialect(register).fill.format(x=self.text(value))
                 self._assignment(f"{register.name} = ", filled)
-            case VectorLoad(register=register, buffer=buffer, index=index, count=count):
-                self._vector_load(register.name, buffer, index, count)
-                self.line(f"TASOR_LOADED({register.name});")
-            case VectorStore(buffer=buffer, index=index, register=register, count=count):
-                assert count == register.lanes, "partial vector stores are not lowered to"
-                pointer = self._pointer(buffer, index)
-                self.line(self._dialect(buffer.dtype).store.format(p=pointer, v=register.name))
+            case VectorLoad():
+                self._vector_load(statement)
+            case VectorStore():
+                self._vector_store(statement)
             case MultiplyAdd(target=target, left=left, right=right):
-                dialect = self._dialect(target.dtype)
+                dialect = self._dialect(target)
                 template = (
                     dialect.multiply_then_add if self.spelling.strict else dialect.multiply_add
                 )
                 total = template.format(a=left.name, b=right.name, c=target.name)
                 self.line(f"{target.name} = {total};")
+            case VectorApply(operation=operation, target=target, left=left, right=right):
+                applied = applied_text(self._dialect(target), operation, left, right)
+                self.functions.update(functions_in(applied))
+                self._assignment(f"{target.name} = ", applied)
             case _:
                 assert_never(statement)
 
@@ -311,9 +330,9 @@ class _Printer:
 
     # Vectors
 
-    def _dialect(self, dtype: DType) -> VectorDialect:
-        dialect = vector_dialect(self.spelling.isa, dtype)
-        assert dialect is not None, f"no vectors of {dtype}"
+    def _dialect(self, register: Register) -> VectorDialect:
+        dialect = vector_dialect(self.spelling.isa, register.dtype, register.lanes)
+        assert dialect is not None, f"no vectors of {register.lanes} {register.dtype}"
         return dialect
 
     def _pointer(self, buffer: Buffer, index: Expr) -> str:
@@ -321,21 +340,54 @@ class _Printer:
         name, position = self.buffers[buffer.number][1], self.text(index)
         return name if position == "0" else f"{name} + {position}"
 
-    def _vector_load(self, register: str, buffer: Buffer, index: Expr, count: int) -> None:
-        dialect = self._dialect(buffer.dtype)
-        pointer = self._pointer(buffer, index)
+    def _vector_load(self, load: VectorLoad) -> None:
+        dialect, c_type = self._dialect(load.register), load.buffer.dtype.c_name
+        start = simplify(load.index + load.first * load.stride)
+        if bounds(load.index)[0] < 0:
+            pointer = pointer_before(self._pointer(load.buffer, start), load)
+        else:
+            pointer = self._pointer(load.buffer, load.index)
+        text = loaded_text(dialect, pointer, load)
+        if text is not None:
+            if "{e}" in text:
+                name = f"even_{dialect.lanes}"
+                self.constants[name] = dialect.even.format(e=name)
+                text = text.format(e=name)
+            self._assignment(f"{load.register.name} = ", text)
+            if load.kept and dialect.lanes > 1:
+                self.line(f"TASOR_KEEP({load.register.name});")
+            return
+        self.line("{")
+        with self._scope():
+            outside = _literal(load.outside, load.buffer.dtype, 0)
+            zero = load.outside == 0
+            values = "0" if zero else ", ".join([outside] * dialect.lanes)
+            self.line(f"{c_type} part[{dialect.lanes}] = {{{values}}};")
+            first = self._pointer(load.buffer, start)
+            if load.stride == 1:
+                place = f"part + {load.first}" if load.first else "part"
+                self.line(f"memcpy({place}, {first}, {load.count} * sizeof(part[0]));")
+            else:
+                for lane in range(load.first, load.first + load.count):
+                    index = simplify(load.index + lane * load.stride)
+                    self.line(f"part[{lane}] = {self._element(load.buffer, index)};")
+            self.line(f"{load.register.name} = {dialect.load.format(p='part')};")
+        self.line("}")
+
+    def _vector_store(self, store: VectorStore) -> None:
+        dialect, count = self._dialect(store.register), store.count
+        pointer, name = self._pointer(store.buffer, store.index), store.register.name
         if count == dialect.lanes:
-            self._assignment(f"{register} = ", dialect.load.format(p=pointer))
-        elif dialect.load_partial is not None:
-            mask = f"0x{(1 << count) - 1:X}"
-            self._assignment(f"{register} = ", dialect.load_partial.format(p=pointer, m=mask))
+            self.line(dialect.store.format(p=pointer, v=name))
+        elif dialect.store_partial is not None:
+            mask = mask_text(range(count))
+            self.line(dialect.store_partial.format(p=pointer, v=name, m=mask))
         else:
             self.line("{")
             with self._scope():
-                c_type = buffer.dtype.c_name
-                self.line(f"{c_type} part[{dialect.lanes}] = {{0}};")
-                self.line(f"memcpy(part, {pointer}, {count} * sizeof(part[0]));")
-                self.line(f"{register} = {dialect.load.format(p='part')};")
+                self.line(f"{store.buffer.dtype.c_name} part[{dialect.lanes}];")
+                self.line(dialect.store.format(p="part", v=name))
+                self.line(f"memcpy({pointer}, part, {count} * sizeof(part[0]));")
             self.line("}")
 
     # Terms

@@ -129,12 +129,18 @@ class Fill:
 
 @dataclass(frozen=True, slots=True)
 class VectorLoad:
-    """`register[l] = buffer[index + l]` for the first `count` lanes, 0 in the others."""
+    """`register[l] = buffer[index + l * stride]` for `count` lanes from `first`, `outside` in the
+    others. Only elements of those lanes are read; `index` itself may lie before the buffer.
+    `kept` asks for the vector to stay in its register, because several statements use it."""
 
     register: Register
     buffer: Buffer
     index: Expr
     count: int
+    first: int = 0
+    stride: int = 1
+    outside: float = 0.0
+    kept: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +162,29 @@ class MultiplyAdd:
     right: Register
 
 
-Stmt = For | Store | Allocate | If | Declare | Fill | VectorLoad | VectorStore | MultiplyAdd
+@dataclass(frozen=True, slots=True)
+class VectorApply:
+    """`target[l] = operation(left[l], right[l])`: an operator of `scalar_ops`, or `max_number` or
+    `min_number`, which are `max` and `min` where no lane of `right` is NaN."""
+
+    operation: str
+    target: Register
+    left: Register
+    right: Register
+
+
+Stmt = (
+    For
+    | Store
+    | Allocate
+    | If
+    | Declare
+    | Fill
+    | VectorLoad
+    | VectorStore
+    | MultiplyAdd
+    | VectorApply
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +246,7 @@ def statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
         match statement:
             case For() | Allocate() | If() | Declare():
                 yield from statements(statement.body)
-            case Store() | Fill() | VectorLoad() | VectorStore() | MultiplyAdd():
+            case Store() | Fill() | VectorLoad() | VectorStore() | MultiplyAdd() | VectorApply():
                 pass
             case _:
                 assert_never(statement)

@@ -25,9 +25,11 @@ from tensorgen.loop import (
     Register,
     Stmt,
     Store,
+    VectorApply,
     VectorLoad,
     VectorStore,
 )
+from tensorgen.scalar_ops import SCALAR_OP
 from tensorgen.types import Array, DType
 
 
@@ -110,13 +112,8 @@ def _run(statement: Stmt, state: _State) -> None:
             state.registers[register] = np.full(
                 register.lanes, _value(value, state), register.dtype.numpy
             )
-        case VectorLoad(register=register, buffer=buffer, index=index, count=count):
-            memory, start = state.memory[buffer.number], int(_value(index, state))
-            for lane in range(count):
-                memory.check(start + lane, reading=True)
-            lanes = np.zeros(register.lanes, register.dtype.numpy)
-            lanes[:count] = memory.data[start : start + count]
-            state.registers[register] = lanes
+        case VectorLoad():
+            _vector_load(statement, state)
         case VectorStore(buffer=buffer, index=index, register=register, count=count):
             memory, start = state.memory[buffer.number], int(_value(index, state))
             for lane in range(count):
@@ -126,8 +123,22 @@ def _run(statement: Stmt, state: _State) -> None:
         case MultiplyAdd(target=target, left=left, right=right):
             product = np.multiply(state.registers[left], state.registers[right])
             state.registers[target] = np.add(state.registers[target], product)
+        case VectorApply(operation=operation, target=target, left=left, right=right):
+            operands = state.registers[left], state.registers[right]
+            operator = SCALAR_OP[operation.removesuffix("_number")]
+            state.registers[target] = np.asarray(operator.numpy(*operands))
         case _:
             assert_never(statement)
+
+
+def _vector_load(load: VectorLoad, state: _State) -> None:
+    memory, start = state.memory[load.buffer.number], int(_value(load.index, state))
+    lanes = np.full(load.register.lanes, load.outside, load.register.dtype.numpy)
+    for lane in range(load.first, load.first + load.count):
+        position = start + lane * load.stride
+        memory.check(position, reading=True)
+        lanes[lane] = memory.data[position]
+    state.registers[load.register] = lanes
 
 
 def _computed(dtype: DType) -> Any:

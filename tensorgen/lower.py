@@ -16,19 +16,21 @@ from tensorgen.expr import (
     Load,
     TensorExpr,
     map_children,
-    operand_name,
 )
 from tensorgen.flat import FlatStage, flat_index, merge_axes, merge_reduction_axes
 from tensorgen.loop import Allocate, Buffer, LoopKernel, LoopKind, Numbers, Space, Stmt, nested
 from tensorgen.lower_contraction import lower_register_tile
 from tensorgen.lower_loops import StageLowering, replace_axes
+from tensorgen.lower_window import lower_window_tile
 from tensorgen.lower_winograd import lower_winograd
+from tensorgen.parameters import parameter_buffers
 from tensorgen.schedule import (
     Loops,
     RegisterTile,
     RowStages,
     Schedule,
     ScheduleError,
+    WindowTile,
     WinogradTile,
 )
 from tensorgen.task import Task
@@ -68,22 +70,10 @@ def lower(task: Task, schedule: Schedule) -> Lowered:
         case WinogradTile():
             kernel, packing = lower_winograd(task, schedule)
             return Lowered(kernel, packing)
+        case WindowTile():
+            return Lowered(lower_window_tile(task, schedule), (None,) * len(task.inputs))
         case _:
             assert_never(schedule)
-
-
-def parameter_buffers(
-    task: Task, numbers: Numbers
-) -> tuple[tuple[Buffer, ...], tuple[Buffer, ...]]:
-    """Buffers for the task's inputs and results."""
-    inputs = tuple(
-        numbers.buffer(operand_name(position), type.dtype, type.size, Space.INPUT)
-        for position, type in enumerate(task.inputs)
-    )
-    outputs = tuple(
-        numbers.buffer("out", type.dtype, type.size, Space.OUTPUT) for type in task.output_types
-    )
-    return inputs, outputs
 
 
 def _lower_stages(task: Task, schedule: RowStages) -> LoopKernel:

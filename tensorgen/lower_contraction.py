@@ -203,7 +203,13 @@ class _TileLowering:
             count = min(lanes, column.length - v * lanes)
             whole = self.schedule.source is not VectorSource.DIRECT
             step.append(
-                VectorLoad(register, buffer, simplify(index + v * lanes), lanes if whole else count)
+                VectorLoad(
+                    register,
+                    buffer,
+                    simplify(index + v * lanes),
+                    lanes if whole else count,
+                    kept=row.length > 1,
+                )
             )
         for i, group in enumerate(accumulators):
             buffer, index = self._row_element(row, i, point)

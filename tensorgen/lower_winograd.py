@@ -385,7 +385,7 @@ class _Lowering:
         panel = ((batch * blocks + features) * self.points + point) * self.depth
         lane = (panel + tap * self.channels + channel) * self.width
         step: list[Stmt] = [
-            VectorLoad(register, weights, simplify(lane + v * lanes), lanes)
+            VectorLoad(register, weights, simplify(lane + v * lanes), lanes, kept=length > 1)
             for v, register in enumerate(right)
         ]
         rows = transformed.size // self.points // self.pitch

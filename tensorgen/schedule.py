@@ -130,4 +130,40 @@ class WinogradTile:
         return "; ".join(steps)
 
 
-Schedule = Loops | RowStages | RegisterTile | WinogradTile
+@dataclass(frozen=True, slots=True)
+class ColumnRun:
+    """`vectors` vectors of `lanes` elements side by side from column `start`, `count` of the lanes
+    in use (all of them if there are several vectors)."""
+
+    start: int
+    vectors: int
+    lanes: int
+    count: int
+
+    def __str__(self) -> str:
+        width = f"{self.vectors}*{self.lanes}" if self.vectors > 1 else f"{self.lanes}"
+        used = f"[{self.count}]" if self.count < self.lanes else ""
+        return f"{width}{used}@{self.start}"
+
+
+@dataclass(frozen=True, slots=True)
+class WindowTile:
+    """Windows over planes: `rows` rows of results and one vector of columns in registers, the taps
+    written out, each vector of the plane loaded once for all rows that need it.
+
+    `columns` covers a row of the result; runs may overlap, what they share is computed twice. The
+    `parallel` outermost loops share the threads.
+    """
+
+    rows: int
+    columns: tuple[ColumnRun, ...]
+    parallel: int
+
+    def __str__(self) -> str:
+        steps = [f"window_tile({self.rows} rows)", f"columns({' + '.join(map(str, self.columns))})"]
+        if self.parallel:
+            steps.append(f"parallel({self.parallel})")
+        return "; ".join(steps)
+
+
+Schedule = Loops | RowStages | RegisterTile | WinogradTile | WindowTile

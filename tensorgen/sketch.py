@@ -17,6 +17,8 @@ from tensorgen.sketch_tiles import Estimate, register_tiles
 from tensorgen.sketch_winograd import winograd_tiles
 from tensorgen.target import Target
 from tensorgen.task import Task
+from tensorgen.window import Window, window_of
+from tensorgen.window_sketch import window_schedule
 
 REDUCTION_LANES = 32
 """Lane accumulators of a reduction: the same on every target, so that sums are too."""
@@ -39,6 +41,11 @@ def default_schedule(
     `filtering` allows minimal filtering of convolutions, which rounds more.
     """
     parallel = threads > 1 and _work(task) >= PARALLEL_WORK
+    window = tiled_window_of(task)
+    if window is not None:
+        dialect = vector_dialect(target.isa, window.dtype)
+        assert dialect is not None, "windows are of types that have vectors"
+        return window_schedule(window, dialect, parallel)
     best = contraction_estimate(task, target, threads if parallel else 1, filtering=filtering)
     return loop_schedule(task, threads) if best is None else best.schedule
 
@@ -58,6 +65,18 @@ def contraction_estimate(
     if filtering:
         estimates += winograd_tiles(task, contraction, dialect, target, threads)
     return min(estimates, key=lambda e: (e.cycles, str(e.schedule)), default=None)
+
+
+def tiled_window_of(task: Task) -> Window | None:
+    """The task as a window that is computed in tiles of its own; None if it is not one.
+
+    Many planes to one sum are a contraction, if its tiles pay.
+    """
+    window = window_of(task)
+    if window is not None and window.depth:
+        contraction = contraction_of(task)
+        return None if contraction is not None and has_tiles(contraction) else window
+    return window
 
 
 def loop_schedule(task: Task, threads: int) -> Schedule:

@@ -25,7 +25,7 @@ MOST_TAPS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class WindowAxis:
     """The data is read at `output + dilation * tap`."""
 
     output: Axis
@@ -50,8 +50,8 @@ class FilteredContraction:
 
     contraction: Contraction
     data: int
-    filtered: tuple[Window, ...]
-    window: Window | None
+    filtered: tuple[WindowAxis, ...]
+    window: WindowAxis | None
     batch: tuple[Axis, ...]
     images: tuple[Axis, ...]
     features: tuple[Axis, ...]
@@ -114,13 +114,13 @@ def _with_data(contraction: Contraction, data: int) -> FilteredContraction | Non
     )
 
 
-def _windows(contraction: Contraction, read: Affine, weights: Affine) -> list[Window]:
+def _windows(contraction: Contraction, read: Affine, weights: Affine) -> list[WindowAxis]:
     """The windows, innermost first.
 
     Any summed axis reads at a multiple of some result axis's step; it is a window only if
     neighbouring results share elements, which they do not across channels.
     """
-    found: list[Window] = []
+    found: list[WindowAxis] = []
     free = [a for a in contraction.axes if read.coefficient(a) > 0 and not weights.coefficient(a)]
     for output in sorted(free, key=read.coefficient):
         step = read.coefficient(output)
@@ -128,7 +128,7 @@ def _windows(contraction: Contraction, read: Affine, weights: Affine) -> list[Wi
             dilation, rest = divmod(read.coefficient(tap), step)
             taken = any(window.tap == tap for window in found)
             if not rest and not taken and 0 < dilation < output.extent and tap.extent > 1:
-                found.append(Window(output, tap, dilation))
+                found.append(WindowAxis(output, tap, dilation))
                 break
     return found
 
@@ -140,11 +140,11 @@ class FilterGrid:
     Tile t of phase p has the results at (t * m + 0 … m - 1) * dilation + p.
     """
 
-    window: Window | None
+    window: WindowAxis | None
     filter: MinimalFilter
 
     @staticmethod
-    def of(window: Window, results: int) -> FilterGrid:
+    def of(window: WindowAxis, results: int) -> FilterGrid:
         """The grid of an axis, `results` at once."""
         return FilterGrid(window, minimal_filter(results, window.tap.extent))
 

@@ -19,6 +19,7 @@ from typing import Protocol
 from graphopt.graph import Constant, Graph, Input, Node, Value
 from graphopt.search.kernels import Kernels
 from graphopt.search.promised import Promise, WeightOnly
+from tensorgen.dialects import vector_dialect
 from tensorgen.expr import (
     Apply,
     Axis,
@@ -34,9 +35,10 @@ from tensorgen.expr import (
 )
 from tensorgen.flat import flat_index
 from tensorgen.simplify import affine
-from tensorgen.sketch import PARALLEL_WORK, contraction_estimate
+from tensorgen.sketch import PARALLEL_WORK, contraction_estimate, tiled_window_of
 from tensorgen.target import Target
 from tensorgen.task import Task
+from tensorgen.window_sketch import window_cycles, window_schedule
 
 
 class CostModel(Protocol):
@@ -104,6 +106,13 @@ class AnalyticCost:
 
     def _cycles(self, task: Task) -> tuple[float, bool]:
         """Cycles of the busiest thread, and whether several take part."""
+        window = tiled_window_of(task)
+        if window is not None:
+            dialect = vector_dialect(self.target.isa, window.dtype)
+            assert dialect is not None, "windows are of types that have vectors"
+            tiles = window_cycles(window, window_schedule(window, dialect, False), dialect)
+            parallel = self._is_shared(tiles)
+            return tiles / (self.threads if parallel else 1), parallel
         parallel = self._is_shared(_sums(task.stages[0]) / self._lanes(task.stages[0]))
         workers = self.threads if parallel else 1
         best = contraction_estimate(task, self.target, workers, filtering=self.filtering)

@@ -23,7 +23,9 @@ static void register_tile(const float *restrict x, const float *restrict y, cons
         TASOR_NO_UNROLL
         for (ptrdiff_t k = 0; k < 8; k++) {
             vector_0 = _mm512_loadu_ps(y + k * 40);
+            TASOR_KEEP(vector_0);
             vector_1 = _mm512_loadu_ps(y + k * 40 + 16);
+            TASOR_KEEP(vector_1);
             element = _mm512_set1_ps(x[i_o * 24 + k]);
             acc_0_0 = _mm512_fmadd_ps(element, vector_0, acc_0_0);
             acc_0_1 = _mm512_fmadd_ps(element, vector_1, acc_0_1);
@@ -63,6 +65,7 @@ static void register_tile(const float *restrict x, const float *restrict y, cons
         TASOR_NO_UNROLL
         for (ptrdiff_t k = 0; k < 8; k++) {
             vector_0 = _mm512_maskz_loadu_ps((__mmask16)0xFF, y + k * 40 + 32);
+            TASOR_KEEP(vector_0);
             element = _mm512_set1_ps(x[i_o * 24 + k]);
             acc_0_0 = _mm512_fmadd_ps(element, vector_0, acc_0_0);
             element = _mm512_set1_ps(x[i_o * 24 + k + 8]);

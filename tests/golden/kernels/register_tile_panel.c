@@ -23,6 +23,7 @@ static void register_tile_panel(const float *restrict x, const float *restrict y
             TASOR_NO_UNROLL
             for (ptrdiff_t k = 0; k < 8; k++) {
                 vector_0 = _mm256_loadu_ps(panel + k * 8);
+                TASOR_KEEP(vector_0);
                 element = _mm256_set1_ps(x[i_o * 24 + k]);
                 acc_0_0 = _mm256_fmadd_ps(element, vector_0, acc_0_0);
                 element = _mm256_set1_ps(x[i_o * 24 + k + 8]);
@@ -59,6 +60,7 @@ static void register_tile_panel(const float *restrict x, const float *restrict y
             TASOR_NO_UNROLL
             for (ptrdiff_t k = 0; k < 8; k++) {
                 vector_0 = _mm256_loadu_ps(panel + k * 8);
+                TASOR_KEEP(vector_0);
                 element = _mm256_set1_ps(x[i_o * 24 + k]);
                 acc_0_0 = _mm256_fmadd_ps(element, vector_0, acc_0_0);
                 element = _mm256_set1_ps(x[i_o * 24 + k + 8]);

@@ -1,0 +1,72 @@
+"""The C text of vector loads and operations, from the templates of a dialect.
+
+What it does not: print statements or know the buffers' names; `emit` does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from tensorgen.dialects import VectorDialect
+from tensorgen.loop import Register, VectorLoad
+
+_FUNCTION = re.compile(r"\btasor_\w+(?=\()")
+
+
+def mask_text(lanes: Iterable[int]) -> str:
+    """The mask that has a bit for each of these lanes."""
+    return f"0x{sum(1 << lane for lane in lanes):X}"
+
+
+def pointer_before(pointer: str, load: VectorLoad) -> str:
+    """A pointer to where lane 0 would lie before the buffer, from one to the first lane that is
+    read: C lets no pointer arithmetic lead there."""
+    c_type, distance = load.buffer.dtype.c_name, load.first * load.stride
+    bytes_before = f"sizeof({c_type})" if distance == 1 else f"{distance} * sizeof({c_type})"
+    return f"(const {c_type} *)((uintptr_t)({pointer}) - {bytes_before})"
+
+
+def loaded_text(dialect: VectorDialect, pointer: str, load: VectorLoad) -> str | None:
+    """The vector that is loaded, {e} for the constant of `load_even`; None if the instruction set
+    cannot leave lanes out or step over elements."""
+    read = range(load.first, load.first + load.count)
+    whole = len(read) == dialect.lanes
+    # A vector of one element has nothing to step over.
+    even = load.stride == 2 and dialect.lanes > 1
+    if load.stride > 2 and dialect.lanes > 1:
+        return None
+    template = dialect.load_even if even else dialect.load
+    if whole:
+        return None if template is None else template.format(p=pointer, e="{e}")
+    partial = dialect.load_even_partial if even else dialect.load_partial
+    if partial is None:
+        return None
+    half = dialect.lanes // 2
+    text = partial.format(
+        p=pointer,
+        m=mask_text(read),
+        l=mask_text(2 * lane for lane in read if lane < half),
+        # The second vector begins with the last element that the first one has.
+        h=mask_text(2 * lane - dialect.lanes + 1 for lane in read if lane >= half),
+        e="{e}",
+    )
+    if load.outside == 0:
+        return text
+    if dialect.choose is None:
+        return None
+    outside = {float("inf"): "INFINITY", float("-inf"): "-INFINITY"}.get(load.outside)
+    value = outside if outside is not None else repr(load.outside)
+    return dialect.choose.format(x=value, m=mask_text(read), v=text)
+
+
+def applied_text(dialect: VectorDialect, operation: str, left: Register, right: Register) -> str:
+    """The vector `operation(left, right)`."""
+    template = dialect.operation(operation)
+    assert template is not None, f"no vector instruction for {operation}"
+    return template.format(a=left.name, b=right.name)
+
+
+def functions_in(text: str) -> frozenset[str]:
+    """The C functions of ours that a text calls."""
+    return frozenset(_FUNCTION.findall(text))

@@ -1,0 +1,237 @@
+"""Windows over planes: what is recognised, and their tiles against the meaning of the task."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tensorgen.dialects import vector_dialect
+from tensorgen.expr import Fold
+from tensorgen.lower import lower
+from tensorgen.schedule import ScheduleError, WindowTile
+from tensorgen.sketch import default_schedule, tiled_window_of
+from tensorgen.target import Target
+from tensorgen.task import Task
+from tensorgen.types import float32, float64, int32
+from tensorgen.window import window_of
+from tensorgen.window_sketch import column_runs, window_cycles, window_schedule
+from tests.compiled_kernels import (
+    ISA_TARGETS,
+    Case,
+    CompiledKernels,
+    assert_same,
+    evaluate_task,
+    runnable_isas,
+)
+from tests.contraction_tasks import matmul
+from tests.window_tasks import Spatial, whole_numbers, window_task
+
+ISAS = ("c99", "sse42", "avx2", "avx512", "neon", "neon32")
+
+
+def tile_of(task: Task, isa: str) -> WindowTile:
+    """The tile of a window under an instruction set."""
+    window = window_of(task)
+    assert window is not None, str(task)
+    dialect = vector_dialect(isa, window.dtype)
+    assert dialect is not None
+    return window_schedule(window, dialect, parallel=False)
+
+
+def square(size: int, kernel: int, stride: int = 1, pad: int = 0) -> tuple[Spatial, Spatial]:
+    axis = Spatial(size, kernel, stride, pad, pad)
+    return axis, axis
+
+
+TASKS: dict[str, Task] = {
+    "depthwise 7x7": window_task(square(7, 3, 1, 1), weighted=True),
+    "depthwise, stride 2": window_task(square(14, 3, 2, 1), weighted=True, epilogue="bias"),
+    "depthwise, wide": window_task(
+        (Spatial(9, 3, 1, 1, 1), Spatial(53, 3, 1, 1, 1)), weighted=True, epilogue="residual"
+    ),
+    "wide, stride 2": window_task(
+        (Spatial(9, 3, 2, 1, 1), Spatial(71, 5, 2, 2, 1)), weighted=True, epilogue="scaled"
+    ),
+    "5x5": window_task(square(19, 5, 1, 2), weighted=True),
+    "dilated": window_task(
+        (Spatial(11, 3, 1, 2, 1, 2), Spatial(13, 2, 1, 3, 0, 3)), weighted=True
+    ),
+    "all padding": window_task(
+        (Spatial(3, 2, 1, 4, 4), Spatial(5, 3, 1, 6, 6)), weighted=True
+    ),
+    "one dimension": window_task((Spatial(40, 3, 1, 1, 1),), weighted=True, epilogue="bias"),
+    "pool of one dimension": window_task((Spatial(40, 3, 2, 1, 0),), planes=(2, 5)),
+    "three dimensions": window_task((Spatial(4, 2), *square(9, 3)), planes=(2,)),
+    "groups": window_task(square(9, 2, 1, 1), weighted=True, depth=2),
+    "max pool": window_task(square(12, 3, 2, 1), fold=Fold.MAX),
+    "min pool": window_task(square(21, 2, 1, 1), fold=Fold.MIN),
+    "sum pool": window_task(square(17, 3, 1, 1), epilogue="residual"),
+    "pool with a function behind it": window_task(square(10, 3, 1, 1), epilogue="exp"),
+    "double": window_task(square(15, 3, 2, 1), weighted=True, dtype=float64),
+    "double max pool": window_task(square(11, 3, 1, 1), fold=Fold.MAX, dtype=float64),
+}  # fmt: skip
+
+
+@st.composite
+def spatial_axes(draw: st.DrawFn, most: int, stride: int) -> Spatial:
+    kernel, dilation = draw(st.integers(1, 4)), draw(st.integers(1, 3))
+    before, after = draw(st.integers(0, 4)), draw(st.integers(0, 4))
+    span = (kernel - 1) * dilation + 1
+    size = draw(st.integers(max(1, span - before - after), max(most, span)))
+    return Spatial(size, kernel, draw(st.integers(1, stride)), before, after, dilation)
+
+
+@st.composite
+def window_tasks(draw: st.DrawFn) -> Task:
+    axes = tuple(draw(spatial_axes(9, 3)) for _ in range(draw(st.integers(0, 1))))
+    columns = draw(spatial_axes(40, 2))
+    weighted = draw(st.booleans())
+    fold = Fold.SUM if weighted else draw(st.sampled_from([Fold.SUM, Fold.MAX, Fold.MIN]))
+    return window_task(
+        (*axes, columns),
+        planes=(1, draw(st.integers(1, 2))),
+        fold=fold,
+        weighted=weighted,
+        epilogue=draw(st.sampled_from(["none", "bias", "residual", "scaled", "exp"])),
+        depth=draw(st.integers(1, 2)),
+        dtype=draw(st.sampled_from([float32, float64])),
+    )
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("name", TASKS)
+def test_tiles_compute_the_window(name: str, isa: str) -> None:
+    task = TASKS[name]
+    arrays = whole_numbers(task, seed=1)
+    found = Case.of(task, tile_of(task, isa)).interpret(arrays)
+    for result, expected in zip(found, evaluate_task(task, arrays), strict=True):
+        np.testing.assert_array_equal(result, expected)
+
+
+@settings(max_examples=60, deadline=None)
+@given(task=window_tasks(), isa=st.sampled_from(ISAS), seed=st.integers(0, 99))
+def test_tiles_of_any_window_compute_it_within_its_buffers(task: Task, isa: str, seed: int) -> None:
+    if window_of(task) is None:
+        return
+    arrays = whole_numbers(task, seed)
+    found = Case.of(task, tile_of(task, isa)).interpret(arrays)
+    for result, expected in zip(found, evaluate_task(task, arrays), strict=True):
+        np.testing.assert_array_equal(result, expected)
+
+
+@pytest.mark.parametrize("isa", runnable_isas())
+def test_compiled_tiles_compute_the_window(isa: str, tmp_path: Path) -> None:
+    cases = [Case.of(task, tile_of(task, isa)) for task in TASKS.values()]
+    kernels = CompiledKernels(cases, tmp_path, target=Target.named(ISA_TARGETS[isa]))
+    for number, case in enumerate(cases):
+        arrays = whole_numbers(case.task, seed=number)
+        (found,), (expected,) = kernels.run(number, arrays), evaluate_task(case.task, arrays)
+        assert_same(found, expected, tolerance=0)
+
+
+@pytest.mark.parametrize("isa", runnable_isas())
+def test_maxima_propagate_nan_and_infinities(isa: str, tmp_path: Path) -> None:
+    tasks = [TASKS["max pool"], TASKS["min pool"], TASKS["double max pool"]]
+    cases = [Case.of(task, tile_of(task, isa)) for task in tasks]
+    kernels = CompiledKernels(cases, tmp_path, target=Target.named(ISA_TARGETS[isa]))
+    rng = np.random.default_rng(3)
+    for number, case in enumerate(cases):
+        (array,) = whole_numbers(case.task, seed=number)
+        specials = rng.choice([np.nan, np.inf, -np.inf, 1.0], array.shape, p=[0.1, 0.1, 0.4, 0.4])
+        arrays = [specials.astype(array.dtype)]
+        (found,), (expected,) = kernels.run(number, arrays), evaluate_task(case.task, arrays)
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_strict_sums_are_the_same_bits_for_all_instruction_sets(tmp_path: Path) -> None:
+    tasks = [TASKS["depthwise, wide"], TASKS["wide, stride 2"], TASKS["sum pool"], TASKS["groups"]]
+    rng = np.random.default_rng(5)
+    inputs = [[rng.standard_normal(t.shape).astype(np.float32) for t in k.inputs] for k in tasks]
+    results = []
+    for isa in runnable_isas():
+        cases = [Case.of(task, tile_of(task, isa)) for task in tasks]
+        target = Target.named(ISA_TARGETS[isa])
+        kernels = CompiledKernels(cases, tmp_path, target=target, strict=True)
+        results.append([kernels.run(n, arrays)[0].tobytes() for n, arrays in enumerate(inputs)])
+    assert all(result == results[0] for result in results)
+
+
+# What is recognised
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_windows_are_scheduled_as_tiles_on_every_target(name: str) -> None:
+    for target in ("c99", "x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64", "armv7"):
+        task = TASKS[name]
+        schedule = default_schedule(task, Target.named(target), threads=1)
+        assert isinstance(schedule, WindowTile)
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        window_task(square(5, 3)),  # three columns
+        window_task((Spatial(9, 3), Spatial(30, 3, 3))),  # every third element
+        window_task(square(40, 12)),  # too many taps
+        window_task(square(9, 1)),  # no window
+        window_task(square(9, 3), dtype=int32),
+        matmul((), 7, 37, 3),
+    ],
+)
+def test_other_tasks_are_no_windows(task: Task) -> None:
+    assert tiled_window_of(task) is None
+
+
+def test_a_window_without_a_plane_of_its_own_is_a_contraction() -> None:
+    assert window_of(matmul((), 8, 64, 64)) is None
+
+
+def test_what_is_no_window_is_refused() -> None:
+    with pytest.raises(ScheduleError, match="window_tile: expected a window"):
+        lower(matmul((), 7, 37, 3), WindowTile(1, (), 0))
+
+
+# Schedules
+
+
+@given(
+    extent=st.integers(4, 300),
+    widths=st.sampled_from(
+        [((16, True), (8, True), (4, True)), ((8, False), (4, False)), ((4, False),), ((1, False),)]
+    ),
+)
+def test_runs_cover_every_column_and_nothing_else(
+    extent: int, widths: tuple[tuple[int, bool], ...]
+) -> None:
+    runs = list(column_runs(extent, widths))
+    covered = {
+        run.start + vector * run.lanes + lane
+        for run in runs
+        for vector in range(run.vectors)
+        for lane in range(run.count)
+    }
+    assert covered == set(range(extent))
+    for run in runs:
+        assert (run.lanes, True) in widths or run.count == run.lanes
+        assert run.vectors == 1 or run.count == run.lanes
+
+
+def test_the_tiles_of_a_plane_are_about_equally_high() -> None:
+    task = window_task(square(14, 3, 1, 1), weighted=True)
+    assert tile_of(task, "avx512").rows == 7
+
+
+def test_more_work_is_estimated_to_take_longer() -> None:
+    dialect = vector_dialect("avx512", float32)
+    assert dialect is not None
+    cycles = []
+    for size in (16, 32, 64):
+        window = window_of(window_task(square(size, 3, 1, 1), weighted=True))
+        assert window is not None
+        cycles.append(window_cycles(window, window_schedule(window, dialect, False), dialect))
+    assert cycles == sorted(cycles)
+    assert cycles[2] > 3 * cycles[1]
