@@ -25,6 +25,7 @@ from tensorgen.expr import (
     walk,
 )
 from tensorgen.flat import FlatStage
+from tensorgen.lane_choices import lane_choices
 from tensorgen.loop import (
     Allocate,
     Buffer,
@@ -74,7 +75,7 @@ MOST_CUTS = 8
 """An axis is not cut into more pieces than this for the sake of conditions on it."""
 
 
-LEAST_CUT = 64
+LEAST_CUT = 8
 """A shorter axis is not cut: the pieces would be mostly loop control."""
 
 
@@ -133,22 +134,23 @@ class StageLowering:
         tile = min(self.schedule.tile, inner.extent)
         if not reducing and outer:
             tile = inner.extent
+        renamed, loops = self._rename(outer)
         result: list[Stmt] = []
         for span in self._output_spans(stage, tile):
-            renamed, loops = self._rename(outer)
             lane = self.numbers.axis(
                 f"{inner.name}_i" if span.blocks > 1 else inner.name, span.length
             )
             position: Expr = lane + span.start
+            blocks: tuple[Axis, ...] = ()
             if span.blocks > 1:
-                block = self.numbers.axis(f"{inner.name}_o", span.blocks)
-                loops = (*loops, block)
-                position = position + block * span.length
-            renamed[inner] = position
-            body = replace_axes(stage.body, renamed)
-            index = replace_axes(stage.index, renamed)
-            result.extend(_nest(loops, self._lane_statements(body, index, output, lane), parallel))
-        return tuple(result)
+                blocks = (self.numbers.axis(f"{inner.name}_o", span.blocks),)
+                position = position + blocks[0] * span.length
+            values = {**renamed, inner: position}
+            body = replace_axes(stage.body, values)
+            index = replace_axes(stage.index, values)
+            lanes = self._lane_statements(body, index, output, lane)
+            result.extend(_nest(blocks, lanes, parallel if not outer else 0))
+        return _nest(loops, tuple(result), parallel)
 
     def _output_spans(self, stage: FlatStage, tile: int) -> tuple[Span, ...]:
         """The innermost axis cut where a condition on it alone changes, then into tiles."""
@@ -190,7 +192,8 @@ class StageLowering:
             return statements, visit(term)
 
         before, value = reduce_lanes(body)
-        statements: tuple[Stmt, ...] = (*before, _simd(lane, Store(output, index, value)))
+        stores = lane_choices(lane, Store(output, index, value))
+        statements: tuple[Stmt, ...] = (*before, *stores)
         for buffer in reversed(accumulators):
             statements = (Allocate(buffer, statements),)
         return statements

@@ -33,7 +33,7 @@ static const tiny_info info = {
     2u,
     outputs,
     "abababababababababababababababababababababababababababababababab",
-    "607431e2739af5461dfcf71305805c880349eeaa82ecf8f2f2ee128763368e61",
+    "f1fc6de1f13045b404517d214be4923b9cb727ccd54559561c74e05d90d64936",
     "dae0392651095566d7966a12709f26724ea83c05f1bd7b5ca705860883f83fb1"
 };
 

@@ -22,6 +22,9 @@
 #if defined(__clang__)
 /* A loop that may be vectorized need not be. */
 #pragma clang diagnostic ignored "-Wpass-failed"
+#elif defined(__GNUC__)
+/* Elements carried from one step of a loop to the next would push sums out of the registers. */
+#pragma GCC optimize("no-predictive-commoning")
 #endif
 
 #if defined(__GNUC__)
@@ -64,6 +67,13 @@
 #else
 #define TASOR_SIMD
 #define TASOR_SIMD_REDUCTION(operator, variable)
+#endif
+
+/* Behind a vector that several statements use: gcc would read it from memory again for each. */
+#if defined(__GNUC__) && !defined(__clang__) && (defined(__x86_64__) || defined(__i386__))
+#define TASOR_KEEP(vector) __asm__("" : "+v"(vector))
+#else
+#define TASOR_KEEP(vector) ((void)0)
 #endif
 
 /* In front of a loop that stays a loop: its body fills the registers as it is. */
