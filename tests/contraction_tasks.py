@@ -160,6 +160,14 @@ def with_epilogue(task: Task, kind: str) -> Task:
                 (prod(shape),),
                 lambda a: value(*(a // s % e for s, e in zip(strides, shape, strict=True))),
             )
+        case "interleave":
+            # The first axis becomes the digits of the last: neighbours in a row lie apart.
+            first, *between, last = shape
+
+            def digits(*a: Expr) -> Expr:
+                return value(a[-1] % first, *a[:-1], a[-1] // first)
+
+            epilogue = compute((*between, last * first), digits)
         case "narrow":
             epilogue = compute(shape, lambda *a: cast(value(*a), bfloat16))
         case _:
@@ -169,7 +177,8 @@ def with_epilogue(task: Task, kind: str) -> Task:
 
 
 EPILOGUES = (
-    "bias", "row bias", "residual", "transpose", "transposed residual", "flatten", "narrow",
+    "bias", "row bias", "residual", "transpose", "transposed residual", "flatten", "interleave",
+    "narrow",
 )  # fmt: skip
 
 

@@ -118,6 +118,41 @@ def test_a_network(threads: int, tmp_path: Path) -> None:
     check(network(), image(), tmp_path, threads)
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(
+    ("shape", "weights", "strides", "pads", "groups"),
+    [
+        ((2, 3, 5, 7), (5, 3, 4, 4), (2, 2), (1, 1, 1, 1), 1),
+        ((1, 4, 4, 4), (40, 4, 4, 4), (2, 2), (1, 1, 1, 1), 1),
+        ((1, 4, 3, 17), (6, 2, 2, 3), (2, 2), (0, 1, -1, 0), 2),
+        ((1, 7, 33), (3, 7, 16), (8,), (4, 4), 1),
+        ((1, 2, 3, 2, 4), (2, 2, 3, 2, 2), (2, 1, 2), (1, 0, 0, 0, 1, 0), 1),
+    ],
+)
+def test_transposed_convolutions(
+    shape: tuple[int, ...],
+    weights: tuple[int, ...],
+    strides: tuple[int, ...],
+    pads: tuple[int, ...],
+    groups: int,
+    threads: int,
+    tmp_path: Path,
+) -> None:
+    x = tensor(*shape)
+    total = OP["conv_transpose"](
+        x,
+        weight(*weights),
+        strides=strides,
+        pads=pads,
+        dilations=(1,) * len(strides),
+        groups=groups,
+    )
+    bias = weight(weights[0], *(1,) * len(strides), seed=1)
+    graph = prepare(graph_of((x,), OP["max"](OP["add"](total, bias), scalar(0))))
+    arrays = {"x0": np.random.default_rng(5).standard_normal(shape).astype(np.float32)}
+    check(graph, arrays, tmp_path, threads)
+
+
 def test_the_same_graph_is_the_same_files() -> None:
     first, second = (module_files(compilation_of(network()).module) for _ in "ab")
     assert first == second

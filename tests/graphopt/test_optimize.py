@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from graphopt.graph import Constant, Graph, Input, Value
+from graphopt.graph import Constant, Graph, Input, Param, Value
 from graphopt.ops import OP
 from graphopt.optimize import default_rules, lowering_rules, optimize, prepare
 from graphopt.reference import evaluate_graph
@@ -90,6 +90,28 @@ def test_padding_becomes_an_operator() -> None:
         evaluate_graph(lowered, arrays), evaluate_graph(graph, arrays), strict=True
     ):
         assert_same(found, expected, 64.0)
+
+
+def test_normalisation_after_a_transposed_convolution_costs_nothing() -> None:
+    random = np.random.default_rng(0)
+    weight = Constant(random.standard_normal((3, 4, 4, 4)).astype(np.float32))
+    channels = Constant(random.standard_normal((4, 1, 1)).astype(np.float32))
+    scale, spread, shift = (
+        Constant((1 + random.random((3, 1, 1))).astype(np.float32)) for _ in range(3)
+    )
+    window: dict[str, Param] = {
+        "strides": (2, 2),
+        "pads": (1, 1, 1, 1),
+        "dilations": (1, 1),
+        "groups": 1,
+    }
+    y = OP["neg"](OP["conv_transpose"](OP["mul"](X, channels), weight, **window))
+    graph = graph_of(X, OP["add"](OP["div"](OP["mul"](y, scale), spread), shift))
+    result = optimize(graph)
+    assert [node.op.name for node in result.graph.nodes] == ["conv_transpose", "add"]
+    arrays = {"x": random.standard_normal((1, 4, 6, 6)).astype(np.float32)}
+    [found], [expected] = (evaluate_graph(g, arrays) for g in (prepare(result.graph), graph))
+    assert_same(found, expected, 256.0)
 
 
 def test_rules_are_read_once() -> None:

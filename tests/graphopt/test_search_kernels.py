@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from graphopt.graph import Constant, Graph, Input, Value
+from graphopt.graph import Constant, Graph, Input, Param, Value
 from graphopt.matching import equals_literal
 from graphopt.ops import OP
 from graphopt.optimize import prepare
@@ -55,6 +55,22 @@ def test_kernels_are_those_of_the_compiler(seed: int) -> None:
 @pytest.mark.parametrize("graph", [residual_blocks(3), attention_inputs()], ids=str)
 def test_kernels_of_structured_graphs(graph: Graph) -> None:
     assert Counter(SHARED.tasks(graph)) == emitted(graph)
+
+
+@pytest.mark.parametrize(("taps", "parts"), [(4, 2), (3, 9)])
+def test_transposed_convolutions_are_taken_apart(taps: int, parts: int) -> None:
+    """Into padding and one contraction; or into four of each, and what interleaves them."""
+    params: dict[str, Param] = {
+        "strides": (2, 2),
+        "pads": (1, 1, 1, 1),
+        "dilations": (1, 1),
+        "groups": 1,
+    }
+    y = OP["conv_transpose"](tensor(0, 1, 4, 5, 6), weight(0, 3, 4, taps, taps), **params)
+    graph = graph_of(relu(y))
+    kernels = SHARED.tasks(graph)
+    assert Counter(kernels) == emitted(graph)
+    assert len(kernels) == parts
 
 
 def test_after_a_rewrite_only_its_neighbourhood_is_decided_anew() -> None:
