@@ -362,7 +362,7 @@ class _Printer:
             outside = _literal(load.outside, load.buffer.dtype, 0)
             zero = load.outside == 0
             values = "0" if zero else ", ".join([outside] * dialect.lanes)
-            self.line(f"{c_type} part[{dialect.lanes}] = {{{values}}};")
+            self._assignment(f"{c_type} part[{dialect.lanes}] = ", f"{{{values}}}")
             first = self._pointer(load.buffer, start)
             if load.stride == 1:
                 place = f"part + {load.first}" if load.first else "part"

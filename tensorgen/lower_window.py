@@ -48,6 +48,7 @@ from tensorgen.loop import (
     VectorLoad,
     VectorStore,
     nested,
+    statements,
 )
 from tensorgen.lower_loops import Span, replace_axes, spans
 from tensorgen.parameters import parameter_buffers
@@ -177,8 +178,11 @@ class _WindowLowering:
         else:
             taps, used = self._weighted_taps(tile, window.weight, accumulators, point)
         finish, values = self._finish(tile, accumulators)
-        statements = (*fills, *nested(depth, taps, LoopKind.ROLLED), *finish)
-        return (Declare((*accumulators, *used, *values), statements),)
+        body = (*fills, *nested(depth, taps, LoopKind.ROLLED), *finish)
+        # Where no tap is inside, none is loaded.
+        written = _written(body)
+        needed = tuple(r for r in (*accumulators, *used, *values) if r in written)
+        return (Declare(needed, body),)
 
     def _weighted_taps(
         self,
@@ -193,7 +197,7 @@ class _WindowLowering:
             Register(f"weight_{k}", window.dtype, lanes) for k in range(window.rows.kernel.extent)
         ]
         taps = Register("taps", window.dtype, lanes)
-        statements: list[Stmt] = []
+        steps: list[Stmt] = []
         for column, taken in enumerate(tile.taken):
             needed = {k for row in tile.inside for k, inside in enumerate(row) if inside}
             if not taken:
@@ -202,14 +206,14 @@ class _WindowLowering:
                 place = {**point, window.rows.kernel: const(k, int64)}
                 place[window.columns.kernel] = const(column, int64)
                 index = replace_axes(weight.indices[0], place)
-                statements.append(Fill(weights[k], self.inputs[weight.operand].at(index)))
+                steps.append(Fill(weights[k], self.inputs[weight.operand].at(index)))
             for pairs in self._plane_rows(tile):
                 load = self._load(tile, taps, pairs[0], column, taken, point)
                 # Part of a vector is read once anyway.
                 shared = len(pairs) > 1 and len(taken) == lanes
-                statements.append(replace(load, kept=shared))
-                statements.extend(MultiplyAdd(accumulators[r], taps, weights[k]) for r, k in pairs)
-        return tuple(statements), (*weights, taps)
+                steps.append(replace(load, kept=shared))
+                steps.extend(MultiplyAdd(accumulators[r], taps, weights[k]) for r, k in pairs)
+        return tuple(steps), (*weights, taps)
 
     def _fold_taps(
         self, tile: _Tile, accumulators: Sequence[Register], point: dict[Axis, Expr]
@@ -219,21 +223,21 @@ class _WindowLowering:
         taps = Register("taps", window.dtype, lanes)
         row = Register("row", window.dtype, lanes)
         operation = window.fold.value
-        statements: list[Stmt] = []
+        steps: list[Stmt] = []
         columns = [(column, taken) for column, taken in enumerate(tile.taken) if taken]
         for pairs in self._plane_rows(tile):
             for position, (column, taken) in enumerate(columns):
                 target = taps if position else row
                 load = self._load(tile, target, pairs[0], column, taken, point)
                 shared = len(columns) == 1 and len(pairs) > 1 and len(taken) == lanes
-                statements.append(replace(load, kept=shared))
+                steps.append(replace(load, kept=shared))
                 if position:
-                    statements.append(VectorApply(operation, row, row, taps))
+                    steps.append(VectorApply(operation, row, row, taps))
             if columns:
-                statements.extend(
+                steps.extend(
                     VectorApply(operation, accumulators[r], accumulators[r], row) for r, _ in pairs
                 )
-        return tuple(statements), (row, taps)
+        return tuple(steps), (row, taps)
 
     def _plane_rows(self, tile: _Tile) -> list[list[tuple[int, int]]]:
         """The taps by the row of the plane that they read, top down: (row of the tile, row of the
@@ -381,6 +385,15 @@ class _VectorEpilogue:
             term,
             lambda t: self.inputs[t.operand].at(t.indices[0]) if isinstance(t, Load) else None,
         )
+
+
+def _written(body: tuple[Stmt, ...]) -> frozenset[Register]:
+    """The registers that some statement writes."""
+    return frozenset(
+        statement.target if isinstance(statement, VectorApply) else statement.register
+        for statement in statements(body)
+        if isinstance(statement, Fill | VectorLoad | VectorApply)
+    )
 
 
 def _operation(name: str, right: Expr) -> str:

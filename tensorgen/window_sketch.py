@@ -17,7 +17,7 @@ from tensorgen.window import Window
 MOST_ROWS = 8
 """Rows of a tile: more would not save many loads, three in ten for three rows of taps."""
 
-MOST_TAPS_OF_A_TILE = 160
+MOST_TAPS_OF_A_TILE = 100
 """Taps that are written out for a tile, one multiply-add each."""
 
 SPARE_REGISTERS = 3

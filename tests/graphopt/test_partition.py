@@ -10,7 +10,7 @@ import pytest
 from graphopt.graph import Constant, Graph, Input, Value
 from graphopt.ops import OP
 from graphopt.optimize import prepare
-from graphopt.partition import MAX_TERMS, Step, partition, stored_views, view_of
+from graphopt.partition import MAX_TERMS, Step, is_window, partition, stored_views, view_of
 from graphopt.reference import evaluate_graph
 from tensorgen.contraction import contraction_of
 from tensorgen.expr import walk
@@ -177,6 +177,36 @@ def test_padding_and_pooling_are_one_kernel() -> None:
     pooled = OP["max_pool"](x, kernel=(3, 3), strides=(2, 2), pads=(1, 1, 1, 1), dilations=(1, 1))
     graph = prepare(graph_of(pooled))
     assert len(partition(graph)) == 1
+
+
+def depthwise(x: Value, kernel: int, pad: int) -> Value:
+    channels = x.type.shape[1]
+    w = weight(channels, 1, kernel, kernel)
+    return OP["conv"](
+        x, w, strides=(1, 1), pads=(pad,) * 4, dilations=(1, 1), groups=channels
+    )  # fmt: skip
+
+
+def test_padding_a_window_and_what_follows_are_one_window() -> None:
+    shifted = OP["add"](depthwise(tensor(1, 3, 6, 6), 3, 1), weight(3, 1, 1, seed=1))
+    (step,) = partition(prepare(graph_of(relu(shifted))))
+    assert is_window(step.task)
+
+
+def test_padding_is_absorbed_by_each_window_that_reads_it() -> None:
+    x = tensor(1, 3, 8, 8)
+    padded = OP["pad"](x, scalar(0), before=(0, 0, 1, 1), after=(0, 0, 1, 1), mode="constant")
+    graph = graph_of(depthwise(padded, 3, 0), depthwise(padded, 2, 0))
+    steps = partition(prepare(graph))
+    assert len(steps) == 2
+    assert all(is_window(step.task) for step in steps)
+
+
+def test_the_sum_of_two_windows_is_stored_in_between() -> None:
+    """One kernel would have two folds, and no tiles."""
+    x = tensor(1, 3, 8, 8)
+    steps = partition(prepare(graph_of(OP["add"](depthwise(x, 3, 1), depthwise(x, 5, 2)))))
+    assert [is_window(step.task) for step in steps] == [True, True]
 
 
 def test_a_value_used_twice_is_computed_once() -> None:

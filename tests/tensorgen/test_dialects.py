@@ -75,3 +75,43 @@ def test_every_target_has_vectors_of_floats() -> None:
         assert dialect is not None
         assert dialect.lanes * 32 == target.vector_bits
         assert dialect.registers == target.vector_registers
+
+
+OPERATIONS = {"add", "sub", "mul", "div", "max", "min", "max_number", "min_number"}
+ALL = [*ENTRIES, ("c99", "float32"), ("c99", "float64")]
+
+
+def with_narrower(isa: str, name: str) -> tuple[VectorDialect, ...]:
+    widest = vector_dialect(isa, dtype_named(name))
+    assert widest is not None
+    return (widest, *widest.narrower)
+
+
+@pytest.mark.parametrize(("isa", "name"), ALL)
+def test_every_vector_has_the_operations_that_epilogues_use(isa: str, name: str) -> None:
+    for dialect in with_narrower(isa, name):
+        assert {operation for operation, _ in dialect.operations} == OPERATIONS
+        for _, template in dialect.operations:
+            assert {"a", "b"} <= set(re.findall(r"{(\w)}", template)) <= {"a", "b"}
+
+
+@pytest.mark.parametrize(("isa", "name"), ALL)
+def test_shorter_vectors_are_found_by_their_length(isa: str, name: str) -> None:
+    dialects = with_narrower(isa, name)
+    lanes = [dialect.lanes for dialect in dialects]
+    assert lanes == sorted(set(lanes), reverse=True)
+    # Rows of four columns are the shortest that windows are tiled for.
+    assert lanes[-1] <= 4
+    for dialect in dialects:
+        assert vector_dialect(isa, dtype_named(name), dialect.lanes) == dialect
+    assert vector_dialect(isa, dtype_named(name), 3) is None
+
+
+@pytest.mark.parametrize(("isa", "name"), ALL)
+def test_loads_of_every_second_element_have_their_placeholders(isa: str, name: str) -> None:
+    for dialect in with_narrower(isa, name):
+        whole, part = dialect.load_even or "{p}", dialect.load_even_partial or "{p}{l}{h}"
+        assert set(re.findall(r"{(\w)}", whole)) <= {"p", "e"}
+        assert set(re.findall(r"{(\w)}", part)) - {"e"} == {"p", "l", "h"}
+        assert bool(dialect.even) == ("{e}" in whole + part)
+        assert dialect.load_partial is None or dialect.choose is not None

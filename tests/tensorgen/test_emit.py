@@ -27,7 +27,16 @@ from tensorgen.expr import (
     reduce_sum,
     select,
 )
-from tensorgen.schedule import Lanes, Loops, RegisterTile, RowStages, Schedule, VectorSource
+from tensorgen.schedule import (
+    ColumnRun,
+    Lanes,
+    Loops,
+    RegisterTile,
+    RowStages,
+    Schedule,
+    VectorSource,
+    WindowTile,
+)
 from tensorgen.sketch import default_schedule, loop_schedule
 from tensorgen.target import Target
 from tensorgen.task import Task
@@ -59,6 +68,7 @@ from tests.compiled_kernels import (
     runnable_isas,
 )
 from tests.contraction_tasks import convolution, matmul, whole_inputs, with_epilogue
+from tests.window_tasks import Spatial, window_task
 
 STRICT_FLAGS = (
     "-std=c99", "-Wall", "-Wextra", "-pedantic", "-Wconversion", "-Wshadow",
@@ -154,6 +164,15 @@ GOLDEN: dict[str, tuple[Task, Schedule, str]] = {
     ),
     "parallel_rows": (
         softmax(), RowStages(1, (Loops(Lanes.OUTPUT, 8, 0, 0),) * 4, 1, 64), "c99",
+    ),
+    "window_tile": (
+        window_task((Spatial(2, 3, 1, 1, 1), Spatial(7, 3, 1, 1, 1)), weighted=True,
+                    epilogue="bias"),
+        WindowTile(2, (ColumnRun(0, 1, 8, 7),), 0), "avx512",
+    ),
+    "window_tile_even": (
+        window_task((Spatial(5, 2, 2, 1, 0), Spatial(16, 2, 2, 1, 1)), fold=Fold.MAX),
+        WindowTile(2, (ColumnRun(0, 1, 8, 8), ColumnRun(5, 1, 4, 4)), 2), "avx2",
     ),
 }  # fmt: skip
 

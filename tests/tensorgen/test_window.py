@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +15,8 @@ from hypothesis import strategies as st
 from tensorgen.dialects import vector_dialect
 from tensorgen.expr import Fold
 from tensorgen.lower import lower
+from tensorgen.module import module_files, source_flags
+from tensorgen.module_build import base_flags
 from tensorgen.schedule import ScheduleError, WindowTile
 from tensorgen.sketch import default_schedule, tiled_window_of
 from tensorgen.target import Target
@@ -25,6 +30,8 @@ from tests.compiled_kernels import (
     CompiledKernels,
     assert_same,
     evaluate_task,
+    kernels_module,
+    kernels_source,
     runnable_isas,
 )
 from tests.contraction_tasks import matmul
@@ -158,6 +165,60 @@ def test_strict_sums_are_the_same_bits_for_all_instruction_sets(tmp_path: Path) 
         kernels = CompiledKernels(cases, tmp_path, target=target, strict=True)
         results.append([kernels.run(n, arrays)[0].tobytes() for n, arrays in enumerate(inputs)])
     assert all(result == results[0] for result in results)
+
+
+COMPILERS = {
+    "gcc": ("c99", "x86-64-v2", "x86-64-v3", "x86-64-v4"),
+    "clang": ("x86-64-v3", "x86-64-v4"),
+    "aarch64-linux-gnu-gcc": ("aarch64",),
+    "arm-linux-gnueabihf-gcc": ("armv7",),
+}
+
+
+@pytest.mark.parametrize(
+    ("compiler", "name"), [(c, name) for c, names in COMPILERS.items() for name in names]
+)
+def test_no_compiler_complains(compiler: str, name: str, tmp_path: Path) -> None:
+    if shutil.which(compiler) is None:
+        pytest.skip(f"{compiler} is not installed")
+    target = Target.named(name)
+    cases = [Case.of(task, tile_of(task, target.isa)) for task in TASKS.values()]
+    module = kernels_module(cases, target)
+    for file, content in kernels_source(module).items():
+        (tmp_path / file).write_bytes(content.encode() if isinstance(content, str) else content)
+    flags = ("-Wall", "-Wextra", "-pedantic", "-Wconversion", "-Wshadow", "-Werror")
+    made = subprocess.run(
+        [compiler, "-std=c99", "-O1", *flags, *target.compiler_flags, "-c", "cases_kernels.c"],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert made.returncode == 0, made.stderr[:3000]
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+@pytest.mark.parametrize("name", ["x86-64-v3", "x86-64-v4"])
+def test_each_vector_of_a_plane_is_loaded_once(compiler: str, name: str, tmp_path: Path) -> None:
+    """Compilers like to read a vector again for each of the multiply-adds that use it."""
+    if shutil.which(compiler) is None:
+        pytest.skip(f"{compiler} is not installed")
+    target = Target.named(name)
+    task = window_task(square(96, 3), planes=(4,), weighted=True)
+    tile = tile_of(task, target.isa)
+    module = kernels_module([Case.of(task, tile)], target)
+    for file, content in module_files(module).items():
+        (tmp_path / file).write_bytes(content)
+    source = "cases_kernels.c"
+    flags = (*base_flags(module), *source_flags(module)[source])
+    subprocess.run([compiler, *flags, "-S", "-o", "made.s", source], cwd=tmp_path, check=True)
+    text = (tmp_path / "made.s").read_text()
+    sums = re.findall(r"vfmadd\d+ps\s.*", text)
+    loads = re.findall(r"v(?:fmadd\d+ps|mov[au]ps)\s+\S*\(.*%[yz]mm", text)
+    last = 94 % tile.rows or tile.rows
+    tiles = (tile.rows, last) if last != tile.rows else (tile.rows,)
+    # The columns are a run of vectors and one that reaches back.
+    runs = len(tile.columns)
+    assert len(sums) == runs * sum(9 * rows for rows in tiles)
+    # Weights are read from memory, or from the stack; without care there would be 9 * rows loads.
+    assert len(loads) <= runs * sum(3 * (rows + 2) + 2 * 9 for rows in tiles)
 
 
 # What is recognised
