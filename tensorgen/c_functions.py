@@ -18,6 +18,7 @@ from types import MappingProxyType
 
 from tensorgen.c_function import INLINE_MACRO, CFunction
 from tensorgen.c_functions_arithmetic import ARITHMETIC
+from tensorgen.c_functions_avx512 import AVX512
 from tensorgen.c_functions_conversion import CONVERSION
 from tensorgen.c_functions_exponential import EXPONENTIAL
 from tensorgen.c_functions_integer import INTEGER, INTEGER_SUFFIX
@@ -32,7 +33,9 @@ _TABLE = (*ARITHMETIC, *INTEGER, *CONVERSION, *EXPONENTIAL, *LOGARITHMIC, *TRIGO
 C_FUNCTIONS: Mapping[str, CFunction] = MappingProxyType(
     {function.name: function for function in _TABLE}
 )
-"""Every function by its C name."""
+"""Every function on single values by its C name."""
+
+_ALL = {**C_FUNCTIONS, **{function.name: function for function in AVX512}}
 
 _SUFFIX = {
     **INTEGER_SUFFIX,
@@ -55,16 +58,16 @@ def definitions(names: Iterable[str]) -> str:
         name = pending.pop()
         if name not in wanted:
             wanted.add(name)
-            pending.extend(C_FUNCTIONS[name].requires)
+            pending.extend(_ALL[name].requires)
     placed: dict[str, CFunction] = {}
 
     def place(function: CFunction) -> None:
         for name in function.requires:
             if name not in placed:
-                place(C_FUNCTIONS[name])
+                place(_ALL[name])
         placed[function.name] = function
 
-    for name, function in C_FUNCTIONS.items():
+    for name, function in _ALL.items():
         if name in wanted and name not in placed:
             place(function)
     if not placed:

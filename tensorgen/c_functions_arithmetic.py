@@ -82,6 +82,16 @@ static inline $type tasor_sign_$t($type x)
     )
 
 
+_QUOTIENT_DOC = (
+    "x / y for a y > 0 not too far from 1 and its correctly rounded reciprocal; correctly rounded, "
+    "too, unless x is below {least} in magnitude (Markstein's theorem)."
+)
+
+
+def _infinity(parts: dict[str, str]) -> str:
+    return "(double)INFINITY" if parts["t"] == "f64" else "INFINITY"
+
+
 def _predicates(parts: dict[str, str]) -> tuple[CFunction, ...]:
     text = """
 static inline uint8_t tasor_${name}_$t($type x)
@@ -89,7 +99,7 @@ static inline uint8_t tasor_${name}_$t($type x)
     return (uint8_t)($condition);
 }
 """
-    infinity = f"({parts['type']})INFINITY" if parts["t"] == "f64" else "INFINITY"
+    infinity = _infinity(parts)
     conditions = (
         ("isnan", "x != x", "1 if x is NaN, else 0."),
         ("isinf", f"x == {infinity} || x == -{infinity}", "1 if x is infinite, else 0."),
@@ -103,11 +113,13 @@ static inline uint8_t tasor_${name}_$t($type x)
 
 
 def _binary(parts: dict[str, str]) -> tuple[CFunction, ...]:
+    # y is what is new in a reduction and often a constant elsewhere: what is asked of it alone does
+    # not wait for x, or is known.
     order = """
 static inline $type tasor_${name}_$t($type x, $type y)
 {
-    const $type ordered = x $sign y ? x : y;
-    return x != x ? x : ordered;
+    const $type ordered = y $sign x ? y : x;
+    return y != y ? y : ordered;
 }
 """
     return (
@@ -116,6 +128,22 @@ static inline $type tasor_${name}_$t($type x, $type y)
         ),
         c_function(
             order, "The lesser of x and y; NaN if either is NaN.", 0, name="min", sign="<", **parts
+        ),
+        # Where the quotient is exact the excess is +0, and -0 is added to a quotient of -0. gcc
+        # would lose that sign with the minus before the excess.
+        c_function(
+            """
+static inline $type tasor_quotient_$t($type x, $type y, $type reciprocal)
+{
+    const $type near = x * reciprocal;
+    const $type excess = fma$s(near, y, -x);
+    return fabs$s(near) < $infinity ? fma$s(excess, -reciprocal, near) : near;
+}
+""",
+            _QUOTIENT_DOC.format(least="2**-100" if parts["t"] == "f32" else "2**-968"),
+            1.0,
+            infinity=_infinity(parts),
+            **parts,
         ),
         c_function(
             """

@@ -6,8 +6,9 @@ What it does not: call libm beyond what compiles to single instructions (fabs, c
 Reduction: x = n ln 2 + r with n an integer and |r| <= ln(2)/2; ln 2 is split so that n times its
 high part is exact (W. J. Cody, W. Waite, "Software Manual for the Elementary Functions", 1980).
 n comes from adding 1.5 * 2**(digits - 1), which leaves n in the last bits of the sum. Scaling by
-2**n takes two factors, so that results round only once where they are subnormal. Coefficients are
-minimax polynomials found by Remez exchange in 60 digits, weighted for relative error.
+2**n takes two factors, so that results round only once where they are subnormal; exp adds twice the
+bias of the exponent, too, so that both factors are cut out of the sum. Coefficients are minimax
+polynomials found by Remez exchange in 60 digits, weighted for relative error.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from __future__ import annotations
 from tensorgen.c_function import CFunction, c_function, polynomial
 
 # (exp(r) - 1 - r) / r**2 on |r| <= ln(2)/2: relative error of exp below 2**-28 and 2**-57.
-_EXP_F32 = (4.9999994e-01, 1.666652e-01, 4.16684e-02, 8.368851e-03, 1.3814302e-03)
+EXP_F32 = (4.9999994e-01, 1.666652e-01, 4.16684e-02, 8.368851e-03, 1.3814302e-03)
 _EXP_F64 = (
     0.5000000000000011, 0.16666666666666408, 0.04166666666652811, 0.008333333333496923,
     0.0013888888944248031, 0.00019841269502740395, 2.4801492389414776e-05,
@@ -57,6 +58,7 @@ _PARTS = (
         "ln2_high": "0.693359375f", "ln2_low": "-0.00021219444f",
         "least": "-104.0f", "most": "89.0f", "offset": "512u", "half_bias": "129u",
         "saturated": "-20.0f",
+        "biased_shifter": "12583166.0f", "greatest": "0x4B40017Fu", "exponents": "0x7F800000u",
     },
     {
         "t": "f64", "type": "double", "s": "", "bits": "uint64_t", "mantissa": "52",
@@ -65,9 +67,11 @@ _PARTS = (
         "ln2_high": "0.6931471803691238", "ln2_low": "1.9082149292705877e-10",
         "least": "-746.0", "most": "711.0", "offset": "4096u", "half_bias": "1025u",
         "saturated": "-40.0",
+        "biased_shifter": "6755399441057790.0", "greatest": "UINT64_C(0x4338000000000BFF)",
+        "exponents": "UINT64_C(0x7FF0000000000000)",
     },
 )  # fmt: skip
-_EXP = (_EXP_F32, _EXP_F64)
+_EXP = (EXP_F32, _EXP_F64)
 
 _EXPM1_REDUCED = """
 static inline $type tasor_expm1_reduced_$t($type high, $type low)
@@ -95,10 +99,23 @@ static inline $type tasor_exp_scaled_$t($type x, $type tail, $bits shift)
 }
 """
 
+# Cut off below, where all are 0, as a number; above, where all are infinite, as the pattern of a
+# sum that is positive, which leaves x itself to be infinite or NaN.
 _EXP_TEXT = """
 static inline $type tasor_exp_$t($type x)
 {
-    return tasor_exp_scaled_$t(x, 0.0$s, 0u);
+    const $type y = x < $least ? $least : x;
+    const $type shifter = $biased_shifter;
+    const $bits greatest = $greatest;
+    const $bits sum = tasor_bits_$t(y * $per_ln2 + shifter);
+    const $bits bounded = sum < greatest ? sum : greatest;
+    const $type n = tasor_from_bits_$t(bounded) - shifter;
+    const $type high = y - n * $ln2_high;
+    const $type expm1 = tasor_expm1_reduced_$t(high, n * $ln2_low);
+    const $bits half = bounded << ($mantissa - 1) & $exponents;
+    const $type first = tasor_from_bits_$t(half);
+    const $type second = tasor_from_bits_$t((bounded << $mantissa) - half);
+    return (1.0$s + expm1) * first * second;
 }
 """
 
@@ -203,10 +220,6 @@ def _either(parts: dict[str, str], coefficients: tuple[float, ...]) -> tuple[CFu
             polynomial=polynomial(parts["type"], "p", "r", coefficients),
             **parts,
         ),
-        c_function(
-            _EXP_SCALED, f"exp(x + tail) / 2**shift for a tail of rounding errors: {_EXP_DOC}",
-            1.0, **parts,
-        ),
         c_function(_EXP_TEXT, f"exp(x): {_EXP_DOC}", 1.0, **parts),
         c_function(
             _EXP_BELOW, "exp(x) and exp(x) - 1 for x <= 0, x cut off where exp(x) - 1 is -1.",
@@ -229,6 +242,12 @@ EXPONENTIAL: tuple[CFunction, ...] = (
         function
         for parts, coefficients in zip(_PARTS, _EXP, strict=True)
         for function in _either(parts, coefficients)
+    ),
+    c_function(
+        _EXP_SCALED,
+        f"exp(x + tail) / 2**shift for a tail of rounding errors: {_EXP_DOC}",
+        1.0,
+        **_PARTS[1],
     ),
     c_function(
         _ERF_F32_TEXT,

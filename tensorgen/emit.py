@@ -35,12 +35,15 @@ from tensorgen.expr import (
     Reduce,
     Select,
     children,
+    const,
 )
+from tensorgen.lane_vectors import LaneVectors, fold_function
 from tensorgen.loop import (
     Allocate,
     Buffer,
     Declare,
     Fill,
+    FoldLanes,
     For,
     If,
     LoopKernel,
@@ -221,7 +224,19 @@ class _Printer:
                 self.line(f"if ({self.text(condition)}) {{")
                 with self._scope():
                     self.block(body)
+                if statement.otherwise:
+                    self.line("} else {")
+                    with self._scope():
+                        self.block(statement.otherwise)
                 self.line("}")
+            case FoldLanes(total=folded, lanes=lanes, fold=fold, body=body):
+                function = fold_function(self.spelling.isa, lanes, fold)
+                if function is None:
+                    self.block(body)
+                else:
+                    self.functions.add(function)
+                    element = self._element(folded, const(0, int64))
+                    self.line(f"{element} = {function}({self.buffers[lanes.number][1]});")
             case Declare(registers=registers, body=body):
                 for register in registers:
                     assert self.fresh(register.name) == register.name, "registers nest"
@@ -249,6 +264,16 @@ class _Printer:
                 assert_never(statement)
 
     def _loop(self, loop: For) -> None:
+        vectors = None
+        long = loop.axis.extent > SIMD_UNROLLED
+        if loop.kind is LoopKind.SIMD and long and not self.spelling.strict:
+            vectors = LaneVectors.of(loop, self.spelling.isa)
+        if vectors is None:
+            self._plain_loop(loop)
+        else:
+            self._vector_loop(loop.axis, vectors)
+
+    def _plain_loop(self, loop: For) -> None:
         match loop.kind:
             case LoopKind.PARALLEL:
                 collapse = f"_COLLAPSE({loop.collapse})" if loop.collapse > 1 else ""
@@ -272,6 +297,34 @@ class _Printer:
         self.shared = serial
         self.visible = outside
         self.line("}")
+
+    def _vector_loop(self, axis: Axis, vectors: LaneVectors) -> None:
+        """A lane loop in steps of a whole vector, and the lanes left behind it."""
+        lanes = vectors.dialect.lanes
+        rest = axis.extent % lanes
+        whole = axis.extent - rest
+        self.functions |= vectors.functions()
+        if whole:
+            outside = set(self.visible)
+            name = self.fresh(axis.name)
+            self.axes[axis.position] = name
+            self.line(f"for (ptrdiff_t {name} = 0; {name} < {whole}; {name} += {lanes}) {{")
+            self._vector_statements(vectors, lanes)
+            self.line("}")
+            self.visible = outside
+        if rest:
+            self.axes[axis.position] = str(whole)
+            self.line("{")
+            self._vector_statements(vectors, rest)
+            self.line("}")
+
+    def _vector_statements(self, vectors: LaneVectors, count: int) -> None:
+        def pointer(number: int, index: Expr) -> str:
+            return self._pointer(self.buffers[number][0], index)
+
+        with self._scope():
+            for statement in vectors.statements(count, self.text, pointer, self.fresh):
+                self._assignment("", statement.removesuffix(";"))
 
     def _allocate(self, buffer: Buffer) -> None:
         name, c_type = self._name_buffer(buffer), buffer.dtype.c_name

@@ -7,7 +7,7 @@ read ahead of a condition, so they vectorize neither as long as it stands inside
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from tensorgen.expr import (
@@ -16,18 +16,20 @@ from tensorgen.expr import (
     Expr,
     Select,
     all_of,
-    apply,
     const,
     free_axes,
     select,
     substitute,
 )
-from tensorgen.loop import For, If, LoopKind, Stmt, Store
+from tensorgen.loop import If, Stmt, Store
 from tensorgen.simplify import simplify
 from tensorgen.types import int64
 
+Leaf = Callable[[Store], tuple[Stmt, ...]]
+"""Makes the loop over the lanes around a store."""
 
-def lane_choices(lane: Axis, store: Store) -> tuple[Stmt, ...]:
+
+def lane_choices(lane: Axis, store: Store, leaf: Leaf) -> tuple[Stmt, ...]:
     """A store for every lane, under the conditions that do not depend on the lane."""
     value = store.value
     if isinstance(value, Select):
@@ -35,17 +37,16 @@ def lane_choices(lane: Axis, store: Store) -> tuple[Stmt, ...]:
         if shared:
             own = [part for part in _conjuncts(value.condition) if part not in shared]
             chosen = select(all_of(own), value.then, value.otherwise) if own else value.then
-            condition = all_of(shared)
             return (
-                If(condition, lane_choices(lane, replace(store, value=chosen))),
                 If(
-                    simplify(apply("not", condition)),
-                    lane_choices(lane, replace(store, value=value.otherwise)),
+                    all_of(shared),
+                    lane_choices(lane, replace(store, value=chosen), leaf),
+                    lane_choices(lane, replace(store, value=value.otherwise), leaf),
                 ),
             )
     if lane.extent == 1:
         return (Store(store.buffer, _at_zero(store.index, lane), _at_zero(value, lane)),)
-    return (For(lane, (store,), LoopKind.SIMD),)
+    return leaf(store)
 
 
 def _at_zero(term: Expr, axis: Axis) -> Expr:

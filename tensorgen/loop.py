@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import assert_never
 
-from tensorgen.expr import Axis, Expr, Load
+from tensorgen.expr import Axis, Expr, Fold, Load
 from tensorgen.types import DType, TensorType
 
 
@@ -96,9 +96,24 @@ class Allocate:
 
 @dataclass(frozen=True, slots=True)
 class If:
-    """`if condition: body`."""
+    """`if condition: body`, else `otherwise`."""
 
     condition: Expr
+    body: tuple[Stmt, ...]
+    otherwise: tuple[Stmt, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FoldLanes:
+    """`total[0] = lanes[0] fold … fold lanes[size - 1]`, by halves: the upper half of the lanes is
+    folded into the lower one until one lane is left.
+
+    `body` is the same written out, for instruction sets that have no function for it.
+    """
+
+    total: Buffer
+    lanes: Buffer
+    fold: Fold
     body: tuple[Stmt, ...]
 
 
@@ -178,6 +193,7 @@ Stmt = (
     | Store
     | Allocate
     | If
+    | FoldLanes
     | Declare
     | Fill
     | VectorLoad
@@ -244,8 +260,11 @@ def statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
     for statement in body:
         yield statement
         match statement:
-            case For() | Allocate() | If() | Declare():
+            case For() | Allocate() | FoldLanes() | Declare():
                 yield from statements(statement.body)
+            case If():
+                yield from statements(statement.body)
+                yield from statements(statement.otherwise)
             case Store() | Fill() | VectorLoad() | VectorStore() | MultiplyAdd() | VectorApply():
                 pass
             case _:

@@ -18,6 +18,7 @@ from tensorgen.loop import (
     Buffer,
     Declare,
     Fill,
+    FoldLanes,
     For,
     If,
     LoopKernel,
@@ -104,9 +105,9 @@ def _run(statement: Stmt, state: _State) -> None:
             _allocate(state, buffer)
             _run_block(statement.body, state)
         case If(condition=condition):
-            if bool(_value(condition, state)):
-                _run_block(statement.body, state)
-        case Declare():
+            chosen = statement.body if bool(_value(condition, state)) else statement.otherwise
+            _run_block(chosen, state)
+        case FoldLanes() | Declare():
             _run_block(statement.body, state)
         case Fill(register=register, value=value):
             state.registers[register] = np.full(

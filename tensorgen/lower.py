@@ -20,7 +20,7 @@ from tensorgen.expr import (
 from tensorgen.flat import FlatStage, flat_index, merge_axes, merge_reduction_axes
 from tensorgen.loop import Allocate, Buffer, LoopKernel, LoopKind, Numbers, Space, Stmt, nested
 from tensorgen.lower_contraction import lower_register_tile
-from tensorgen.lower_loops import StageLowering, replace_axes
+from tensorgen.lower_loops import Joined, StageLowering, replace_axes
 from tensorgen.lower_window import lower_window_tile
 from tensorgen.lower_winograd import lower_winograd
 from tensorgen.parameters import parameter_buffers
@@ -104,10 +104,20 @@ def _lower_stages(task: Task, schedule: RowStages) -> LoopKernel:
         numbers.axis(axis.name, axis.extent) for axis in task.stages[0].axes[: schedule.rows]
     )
     body: tuple[Stmt, ...] = ()
+    joined: Joined | None = None
     for position, stage in enumerate(task.stages):
-        body += _lower_stage(
-            stage, buffers, row_local, count + position, rows, schedule.stages[position], numbers
-        )
+        flat = _flat_stage(stage, buffers, row_local, count + position, rows)
+        buffer = buffers[count + position]
+        if position in schedule.joined:
+            if count + position not in row_local or joined is not None or len(flat.axes) != 1:
+                raise ScheduleError(
+                    f"rows: expected a stage with one axis of its own to join, got stage {position}"
+                )
+            joined = Joined(buffer, flat)
+            continue
+        loops = schedule.stages[position]
+        body += StageLowering(numbers, loops, joined).lower(flat, buffer, loops.parallel)
+        joined = None
     for buffer in reversed(local):
         body = (Allocate(buffer, body),)
     shared = min(schedule.parallel, len(rows))
@@ -116,16 +126,14 @@ def _lower_stages(task: Task, schedule: RowStages) -> LoopKernel:
     return LoopKernel(inputs, outputs, tuple(scratch), body)
 
 
-def _lower_stage(
+def _flat_stage(
     stage: TensorExpr,
     buffers: dict[int, Buffer],
     row_local: set[int],
     operand: int,
     rows: tuple[Axis, ...],
-    schedule: Loops,
-    numbers: Numbers,
-) -> tuple[Stmt, ...]:
-    """One stage, for one row if `rows` is not empty."""
+) -> FlatStage:
+    """One stage over flat buffers, for one row if `rows` is not empty."""
     depth = len(rows)
 
     def localise(term: Expr) -> Expr:
@@ -151,5 +159,4 @@ def _lower_stage(
         replace_axes(index, shared),
         merge_reduction_axes(replace_axes(body, shared)),
     )
-    lowering = StageLowering(numbers, schedule)
-    return lowering.lower(merge_axes(flat), buffers[operand], schedule.parallel)
+    return merge_axes(flat)

@@ -16,6 +16,8 @@ from tensorgen.expr import (
     Apply,
     Axis,
     Expr,
+    Fold,
+    Load,
     Reduce,
     apply,
     const,
@@ -26,9 +28,11 @@ from tensorgen.expr import (
 )
 from tensorgen.flat import FlatStage
 from tensorgen.lane_choices import lane_choices
+from tensorgen.lane_quotients import lane_quotients
 from tensorgen.loop import (
     Allocate,
     Buffer,
+    FoldLanes,
     For,
     LoopKind,
     Numbers,
@@ -102,11 +106,30 @@ def switch_points(body: Expr, axis: Axis) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True, slots=True)
+class Joined:
+    """A stage that is computed element by element where the next one, a reduction, reads it."""
+
+    buffer: Buffer
+    stage: FlatStage
+
+    def stores(self, value: Expr) -> tuple[Store, ...]:
+        """The stores of those of its elements that a value reads."""
+        (axis,) = self.stage.axes
+        return tuple(
+            Store(self.buffer, index, replace_axes(self.stage.body, {axis: index}))
+            for term in walk(value)
+            if isinstance(term, Load) and term.operand == self.buffer.number
+            for index in term.indices
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class StageLowering:
     """Everything needed to lower the body of one stage."""
 
     numbers: Numbers
     schedule: Loops
+    joined: Joined | None = None
 
     def lower(self, stage: FlatStage, output: Buffer, parallel: int) -> tuple[Stmt, ...]:
         """Statements that compute the stage into `output`; its loads already name buffers."""
@@ -192,7 +215,13 @@ class StageLowering:
             return statements, visit(term)
 
         before, value = reduce_lanes(body)
-        stores = lane_choices(lane, Store(output, index, value))
+
+        def over_lanes(store: Store) -> tuple[Stmt, ...]:
+            if before or not self.schedule.reciprocals:
+                return (_simd(lane, store),)
+            return lane_quotients(lane, store, self.numbers)
+
+        stores = lane_choices(lane, Store(output, index, value), over_lanes)
         statements: tuple[Stmt, ...] = (*before, *stores)
         for buffer in reversed(accumulators):
             statements = (Allocate(buffer, statements),)
@@ -227,11 +256,14 @@ class StageLowering:
                 start = neutral_element(inner.fold, inner.dtype)
                 statements.append(Store(total, zero, start))
                 step = apply(inner.fold.value, total.at(zero), value)
-                body = (*before, Store(total, zero, step))
+                body = (*before, *self._joined_stores(value), Store(total, zero, step))
                 statements.extend(nested(loops, body, LoopKind.SERIAL))
             return total.at(zero)
 
         return statements, visit(term)
+
+    def _joined_stores(self, value: Expr) -> tuple[Store, ...]:
+        return () if self.joined is None else self.joined.stores(value)
 
     def _lane_reduction(self, term: Reduce, total: Buffer) -> list[Stmt]:
         """Fold the innermost reduction axis into lane accumulators, then those into `total`."""
@@ -253,24 +285,28 @@ class StageLowering:
                 position = position + block * span.length
             value = replace_axes(term.body, {**renamed, inner: position})
             update = apply(term.fold.value, buffer.at(part), value)
-            inside.extend(
-                nested(blocks, (_simd(part, Store(buffer, part, update)),), LoopKind.SERIAL)
-            )
+            step = _simd(part, *self._joined_stores(value), Store(buffer, part, update))
+            inside.extend(nested(blocks, (step,), LoopKind.SERIAL))
         steps.extend(nested(loops, tuple(inside), LoopKind.SERIAL))
-        # Pairwise, so that the last steps depend on each other only five deep for 32 lanes.
-        left = tile
+        steps.append(FoldLanes(total, buffer, term.fold, self._halving(buffer, total, term.fold)))
+        return [Allocate(buffer, tuple(steps))]
+
+    def _halving(self, lanes: Buffer, total: Buffer, fold: Fold) -> tuple[Stmt, ...]:
+        """Lanes folded in pairs: the last steps depend on each other only five deep for 32."""
+        steps: list[Stmt] = []
+        left = lanes.size
         while left > 1:
             kept = (left + 1) // 2
             part = self.numbers.axis("lane", left - kept)
-            pair = apply(term.fold.value, buffer.at(part), buffer.at(part + kept))
-            steps.append(_simd(part, Store(buffer, part, pair)))
+            pair = apply(fold.value, lanes.at(part), lanes.at(part + kept))
+            steps.append(_simd(part, Store(lanes, part, pair)))
             left = kept
-        steps.append(Store(total, const(0, int64), buffer.at(const(0, int64))))
-        return [Allocate(buffer, tuple(steps))]
+        steps.append(Store(total, const(0, int64), lanes.at(const(0, int64))))
+        return tuple(steps)
 
 
-def _simd(axis: Axis, statement: Stmt) -> Stmt:
-    return For(axis, (statement,), LoopKind.SIMD)
+def _simd(axis: Axis, *statements: Stmt) -> Stmt:
+    return For(axis, statements, LoopKind.SIMD)
 
 
 def _nest(loops: tuple[Axis, ...], body: tuple[Stmt, ...], parallel: int) -> tuple[Stmt, ...]:

@@ -309,9 +309,8 @@ class _Lowering:
         statements: tuple[Stmt, ...] = copy
         if condition != const(True, condition.dtype):
             empty = (Store(strip, copied.index, zero),)
-            outside = simplify(apply("not", condition))
             clear = _nested((reached,), empty, LoopKind.ROLLED)
-            statements = (If(condition, copy), If(outside, clear))
+            statements = (If(condition, copy, clear),)
         if self._strip_width > known:
             statements += _nested((beyond,), (cleared,), LoopKind.ROLLED)
         return _nested((lane, line), statements, LoopKind.SERIAL)

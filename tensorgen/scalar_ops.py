@@ -151,3 +151,15 @@ SCALAR_OPS: tuple[ScalarOp, ...] = (
 )
 
 SCALAR_OP = {op.name: op for op in SCALAR_OPS}
+
+QUOTIENT = ScalarOp("quotient", 3, FLOATS, lambda x, y, reciprocal: np.divide(x, y))
+"""x / y for loops that divide by the same y often, given 1 / y, for the y of `quotient_divisors`.
+
+Lowering makes it; no operator does.
+"""
+
+
+def quotient_divisors(dtype: DType) -> tuple[float, float]:
+    """The least and the greatest divisor for which a quotient may be taken by its reciprocal."""
+    most = 2.0 ** (24 if dtype.bits == 32 else 53)
+    return 1 / most, most

@@ -28,13 +28,15 @@ class Loops:
 
     `tile` is the number of lane accumulators of a reduction (and, without one, the length of the
     chunks a one-dimensional loop is cut into); windows of at most `unroll` elements are written
-    out; the `parallel` outermost loops share the threads.
+    out; the `parallel` outermost loops share the threads. With `reciprocals`, a divisor that all
+    lanes share is divided by once: the quotients come from its reciprocal by fused multiply-adds.
     """
 
     lanes: Lanes
     tile: int
     unroll: int
     parallel: int
+    reciprocals: bool = False
 
     def __str__(self) -> str:
         steps = [f"lanes({self.lanes.value}, {self.tile})"]
@@ -42,6 +44,8 @@ class Loops:
             steps.append(f"unroll({self.unroll})")
         if self.parallel:
             steps.append(f"parallel({self.parallel})")
+        if self.reciprocals:
+            steps.append("reciprocals")
         return "; ".join(steps)
 
 
@@ -49,16 +53,21 @@ class Loops:
 class RowStages:
     """Several stages fused at their `rows` common outer axes: one pass over each row.
 
-    Intermediate rows live on the stack up to `stack_bytes` each, else in scratch.
+    Intermediate rows live on the stack up to `stack_bytes` each, else in scratch. Each stage in
+    `joined` (by position) is computed in the loop of the next one, which reduces it.
     """
 
     rows: int
     stages: tuple[Loops, ...]
     parallel: int
     stack_bytes: int
+    joined: frozenset[int] = frozenset()
 
     def __str__(self) -> str:
-        inner = " | ".join(str(stage) for stage in self.stages)
+        inner = "".join(
+            f"{stage}{' & ' if position in self.joined else ' | '}"
+            for position, stage in enumerate(self.stages)
+        ).removesuffix(" | ")
         return f"rows({self.rows}); parallel({self.parallel}); {inner}"
 
 

@@ -5,11 +5,24 @@ Contractions are tiled (`sketch_tiles`) or filtered (`sketch_winograd`); everyth
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
 from math import prod
 
 from tensorgen.contraction import WINDOW, contraction_of, has_tiles
 from tensorgen.dialects import vector_dialect
-from tensorgen.expr import Axis, Expr, Load, Reduce, TensorExpr, walk
+from tensorgen.expr import (
+    Apply,
+    Axis,
+    Const,
+    Expr,
+    Load,
+    Reduce,
+    TensorExpr,
+    free_axes,
+    walk,
+)
 from tensorgen.flat import FlatStage, flat_index, flat_loads, merge_axes, merge_reduction_axes
 from tensorgen.schedule import Lanes, Loops, RegisterTile, RowStages, Schedule, WinogradTile
 from tensorgen.simplify import affine, simplify
@@ -32,6 +45,9 @@ PARALLEL_WORK = 1 << 15
 STACK_BYTES = 16 << 10
 """Rows up to this size live on the stack."""
 
+LONG_LOOP = 64
+"""Iterations from which on it pays to compute a reciprocal once instead of a quotient each."""
+
 
 def default_schedule(
     task: Task, target: Target, threads: int, *, filtering: bool = True
@@ -47,7 +63,9 @@ def default_schedule(
         assert dialect is not None, "windows are of types that have vectors"
         return window_schedule(window, dialect, parallel)
     best = contraction_estimate(task, target, threads if parallel else 1, filtering=filtering)
-    return loop_schedule(task, threads) if best is None else best.schedule
+    if best is not None:
+        return best.schedule
+    return loop_schedule(task, threads, fused=target.has_fma)
 
 
 def contraction_estimate(
@@ -79,14 +97,66 @@ def tiled_window_of(task: Task) -> Window | None:
     return window
 
 
-def loop_schedule(task: Task, threads: int) -> Schedule:
-    """Loop nests for each stage, fused at the outer axes that all stages share."""
+def loop_schedule(task: Task, threads: int, *, fused: bool) -> Schedule:
+    """Loop nests for each stage, fused at the outer axes that all stages share.
+
+    `fused` tells whether a fused multiply-add may be used and is one instruction.
+    """
     rows = shared_rows(task)
     parallel = threads > 1 and _work(task) >= PARALLEL_WORK
     if len(task.stages) == 1:
-        return _stage_loops(task.stages[0], 0, parallel)
-    stages = tuple(_stage_loops(stage, rows, parallel and rows == 0) for stage in task.stages)
-    return RowStages(rows, stages, rows if parallel else 0, STACK_BYTES)
+        return _stage_loops(task.stages[0], 0, parallel, fused)
+    stages = tuple(
+        _stage_loops(stage, rows, parallel and rows == 0, fused) for stage in task.stages
+    )
+    joined = _joined(task, rows, stages)
+    return RowStages(rows, stages, rows if parallel else 0, STACK_BYTES, joined)
+
+
+def _joined(task: Task, rows: int, stages: Sequence[Loops]) -> frozenset[int]:
+    """The stages that the next one alone reduces, along the lanes and in the same order.
+
+    One loop then makes and reduces their elements: loads less, and sums in the shadow of what the
+    elements cost.
+    """
+    found: set[int] = set()
+    for position, (stage, reduction) in enumerate(pairwise(task.stages)):
+        alike = (
+            stages[position].lanes is Lanes.OUTPUT and stages[position + 1].lanes is Lanes.REDUCTION
+        )
+        elementwise = not any(isinstance(term, Reduce) for term in walk(stage.body))
+        operand = len(task.inputs) + position
+        if (
+            alike
+            and elementwise
+            and position not in task.outputs
+            and position - 1 not in found
+            and prod(axis.extent for axis in reduction.axes[rows:]) == 1
+            and _read_once(reduction, operand, stage.axes[:rows], prod(_inner_extents(stage, rows)))
+        ):
+            found.add(position)
+    return frozenset(found)
+
+
+def _inner_extents(stage: TensorExpr, rows: int) -> tuple[int, ...]:
+    return tuple(axis.extent for axis in stage.axes[rows:])
+
+
+def _read_once(stage: TensorExpr, operand: int, rows: Sequence[Axis], size: int) -> bool:
+    """True if a stage's one reduction, over one axis, reads the `size` elements of an operand's row
+    in order, and nothing else of the stage reads the operand."""
+    body = merge_reduction_axes(simplify(flat_loads(stage.body)))
+    reductions = [term for term in walk(body) if isinstance(term, Reduce)]
+    reads = [term for term in walk(body) if isinstance(term, Load) and term.operand == operand]
+    if len(reductions) != 1 or len(reads) != 1 or len(reductions[0].axes) != 1:
+        return False
+    (axis,) = reductions[0].axes
+    offset = affine(reads[0].indices[0]).plus(affine(axis).scaled(-1))
+    return (
+        axis.extent == size
+        and not offset.constant
+        and all(term in rows for term, _ in offset.terms)
+    )
 
 
 def shared_rows(task: Task) -> int:
@@ -132,7 +202,7 @@ def _stage_work(stage: TensorExpr) -> int:
     return size * inner * max(1, operations // 4)
 
 
-def _stage_loops(stage: TensorExpr, rows: int, parallel: bool) -> Loops:
+def _stage_loops(stage: TensorExpr, rows: int, parallel: bool, fused: bool) -> Loops:
     """Lanes along the result or along the reduction, whichever reads memory in order."""
     inner_axes = tuple(axis for axis in stage.axes[rows:] if axis.extent != 1)
     body = merge_reduction_axes(simplify(flat_loads(stage.body)))
@@ -142,7 +212,8 @@ def _stage_loops(stage: TensorExpr, rows: int, parallel: bool) -> Loops:
     shared = max(len(merged.axes) - 1, 0)
     if not reductions:
         one_loop = len(merged.axes) == 1
-        return Loops(Lanes.OUTPUT, CHUNK, 0, (1 if one_loop else shared) if parallel else 0)
+        loops = Loops(Lanes.OUTPUT, CHUNK, 0, (1 if one_loop else shared) if parallel else 0)
+        return replace(loops, reciprocals=fused and _divides_long(merged))
     small = all(prod(axis.extent for axis in r.axes) <= WINDOW for r in reductions)
     output = _in_step(merged.body, merged.axes[-1] if merged.axes else None)
     along = max((_in_step(r.body, r.axes[-1] if r.axes else None) for r in reductions), default=0.0)
@@ -152,6 +223,19 @@ def _stage_loops(stage: TensorExpr, rows: int, parallel: bool) -> Loops:
             Lanes.OUTPUT, 2 * REDUCTION_LANES, WINDOW if small else 0, outer if parallel else 0
         )
     return Loops(Lanes.REDUCTION, REDUCTION_LANES, 0, len(merged.axes) if parallel else 0)
+
+
+def _divides_long(stage: FlatStage) -> bool:
+    """True if a long innermost loop divides floats by what does not change in it."""
+    return any(
+        isinstance(term, Apply)
+        and term.op.name == "div"
+        and term.dtype.is_float
+        and not isinstance(term.args[1], Const)
+        and stage.axes[-1] not in free_axes(term.args[1])
+        for term in walk(stage.body)
+        if stage.axes and stage.axes[-1].extent >= LONG_LOOP
+    )
 
 
 def _in_step(body: Expr, axis: Axis | None) -> float:

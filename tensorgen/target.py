@@ -76,8 +76,9 @@ class Target:
         raise TargetError(f"{expected}; choose one of these")
 
     def exact(self) -> Target:
-        """The same machine, in plain C if its vectors round in another way than IEEE 754 says."""
-        return replace(self, isa="c99") if self.isa == "neon32" else self
+        """The same machine without fused multiply-adds, and in plain C if its vectors round in
+        another way than IEEE 754 says."""
+        return replace(self, isa="c99" if self.isa == "neon32" else self.isa, has_fma=False)
 
     def vector_lanes(self, element_bits: int) -> int:
         """How many elements of that width one vector register holds."""

@@ -161,7 +161,7 @@ def schedules(task: Task, thorough: bool) -> Iterator[Schedule]:
         yield Loops(lanes, 3, 4 if lanes is Lanes.NONE else 0, 0)
     contraction = contraction_of(task)
     if contraction is not None and vector_dialect("c99", contraction.dtype) is not None:
-        yield loop_schedule(task, 1)
+        yield loop_schedule(task, 1, fused=True)
 
 
 def check(applications: Sequence[Application], cache: Path, flags: tuple[str, ...]) -> None:

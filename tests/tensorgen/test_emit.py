@@ -126,7 +126,7 @@ GOLDEN: dict[str, tuple[Task, Schedule, str]] = {
     "transpose": (
         one_stage(of(float32, (5, 3)), lambda x: compute((3, 5), lambda i, j: x[j, i])),
         loop_schedule(one_stage(of(float32, (5, 3)), lambda x: compute(
-            (3, 5), lambda i, j: x[j, i])), 1), "c99",
+            (3, 5), lambda i, j: x[j, i])), 1, fused=True), "c99",
     ),
     "reduction_lanes": (
         one_stage(of(float32, (3, 100)), lambda x: compute(
@@ -153,7 +153,7 @@ GOLDEN: dict[str, tuple[Task, Schedule, str]] = {
             (3, 4), lambda i, j: x[select(y[i] < 0, y[i] + 5, y[i]), j])),
         LANES, "c99",
     ),
-    "rows_softmax": (softmax(), loop_schedule(softmax(), 1), "avx512"),
+    "rows_softmax": (softmax(), loop_schedule(softmax(), 1, fused=True), "avx512"),
     "register_tile": (
         with_epilogue(matmul((), 6, 40, 8), "bias"), tile(1, VectorSource.DIRECT, 3, 2, 16),
         "avx512",

@@ -27,7 +27,7 @@ from tensorgen.expr import (
 from tensorgen.loop import For, LoopKind, Space, Store, statements
 from tensorgen.lower import lower
 from tensorgen.lower_loops import Span, spans
-from tensorgen.schedule import Lanes, Loops, RowStages
+from tensorgen.schedule import Lanes, Loops, RowStages, ScheduleError
 from tensorgen.task import Task
 from tensorgen.types import DType, TensorType, bfloat16, float32, int32
 from tests.compiled_kernels import Case, CompiledKernels, assert_same, evaluate_task
@@ -150,6 +150,29 @@ def test_rows_by_the_interpreter(
     found = Case.of(task, schedule).interpret(arrays)
     for result, expected in zip(found, evaluate_task(task, arrays), strict=True):
         assert_same(result, expected, 0.0)
+
+
+@given(st.integers(1, 4), st.integers(2, 70), st.integers(0, 1), st.sampled_from([1, 3, 4, 32]))
+@settings(deadline=None, max_examples=40)
+def test_stages_joined_to_a_reduction_by_the_interpreter(
+    rows: int, columns: int, depth: int, lanes: int
+) -> None:
+    task = normalisation(rows, columns)
+    if depth == 0:
+        rows = 1
+        task = normalisation(rows, columns)
+    inner = Loops(Lanes.REDUCTION, lanes, 0, 0)
+    plain = Loops(Lanes.OUTPUT, 2048, 0, 0)
+    schedule = RowStages(depth, (inner, plain, inner, plain), 0, 4096, frozenset({1}))
+    arrays = whole_inputs(task)
+    (found,) = Case.of(task, schedule).interpret(arrays)
+    assert_same(found, evaluate_task(task, arrays)[0], 0.0)
+
+
+def test_a_result_cannot_be_joined() -> None:
+    loops = (Loops(Lanes.REDUCTION, 4, 0, 0),) * 4
+    with pytest.raises(ScheduleError, match="one axis of its own to join, got stage 1"):
+        lower(normalisation(5, 11, (1, 3)), RowStages(1, loops, 0, 4096, frozenset({1})))
 
 
 @pytest.mark.parametrize("threads", [1, 2])

@@ -120,16 +120,16 @@ def test_lanes_follow_memory() -> None:
         (reduction(64, 256, 1), Lanes.REDUCTION),
         (reduction(256, 64, 0), Lanes.OUTPUT),
     ):
-        schedule = loop_schedule(task, 1)
+        schedule = loop_schedule(task, 1, fused=True)
         assert isinstance(schedule, Loops)
         assert schedule.lanes is lanes, str(task)
 
 
 def test_large_loops_are_shared() -> None:
-    schedule = loop_schedule(elementwise((512, 512)), 4)
+    schedule = loop_schedule(elementwise((512, 512)), 4, fused=True)
     assert isinstance(schedule, Loops)
     assert schedule.parallel >= 1
-    alone = loop_schedule(elementwise((512, 512)), 1)
+    alone = loop_schedule(elementwise((512, 512)), 1, fused=True)
     assert isinstance(alone, Loops)
     assert alone.parallel == 0
 
@@ -149,7 +149,7 @@ def rows_task(reader: str) -> Task:
 @pytest.mark.parametrize(("reader", "depth"), [("own", 1), ("other", 0), ("columns", 0)])
 def test_shared_rows(reader: str, depth: int) -> None:
     assert shared_rows(rows_task(reader)) == depth
-    schedule = loop_schedule(rows_task(reader), 1)
+    schedule = loop_schedule(rows_task(reader), 1, fused=True)
     assert isinstance(schedule, RowStages)
     assert schedule.rows == depth
 

@@ -1,7 +1,7 @@
 /* expr: out[i] = max(k) x[i,k]; out[i,j] = exp(x[i,j] - y[i]); out[i] = sum(k) z[i,k]; out[i,j]
  *   = z[i,j] / w[i]
- * schedule: rows(1); parallel(0); lanes(reduction, 32) | lanes(output, 2048) | lanes(reduction,
- *   32) | lanes(output, 2048) */
+ * schedule: rows(1); parallel(0); lanes(reduction, 32) | lanes(output, 2048) & lanes(reduction,
+ *   32) | lanes(output, 2048); reciprocals */
 static void rows_softmax(const float *restrict x, float *restrict out)
 {
     for (ptrdiff_t i = 0; i < 6; i++) {
@@ -26,30 +26,9 @@ static void rows_softmax(const float *restrict x, float *restrict out)
                 for (ptrdiff_t k_i = 0; k_i < 6; k_i++) {
                     acc[k_i] = tasor_max_f32(acc[k_i], x[i * 70 + k_i + 64]);
                 }
-                TASOR_SIMD
-                for (ptrdiff_t lane = 0; lane < 16; lane++) {
-                    acc[lane] = tasor_max_f32(acc[lane], acc[lane + 16]);
-                }
-                TASOR_SIMD
-                for (ptrdiff_t lane = 0; lane < 8; lane++) {
-                    acc[lane] = tasor_max_f32(acc[lane], acc[lane + 8]);
-                }
-                for (ptrdiff_t lane = 0; lane < 4; lane++) {
-                    acc[lane] = tasor_max_f32(acc[lane], acc[lane + 4]);
-                }
-                for (ptrdiff_t lane = 0; lane < 2; lane++) {
-                    acc[lane] = tasor_max_f32(acc[lane], acc[lane + 2]);
-                }
-                for (ptrdiff_t lane = 0; lane < 1; lane++) {
-                    acc[lane] = tasor_max_f32(acc[lane], acc[lane + 1]);
-                }
-                total = acc[0];
+                total = tasor_max_of_lanes_f32x32(acc);
             }
             row0 = total;
-        }
-        TASOR_SIMD
-        for (ptrdiff_t j = 0; j < 70; j++) {
-            row1[j] = tasor_exp_f32(x[i * 70 + j] - row0);
         }
         {
             float total;
@@ -60,39 +39,49 @@ static void rows_softmax(const float *restrict x, float *restrict out)
                     acc[lane] = 0.0f;
                 }
                 for (ptrdiff_t k_o = 0; k_o < 2; k_o++) {
-                    TASOR_SIMD
-                    for (ptrdiff_t k_i = 0; k_i < 32; k_i++) {
-                        acc[k_i] = acc[k_i] + row1[k_i + k_o * 32];
+                    for (ptrdiff_t k_i = 0; k_i < 32; k_i += 16) {
+                        const __m512 row1_lanes = tasor_exp_f32x16(_mm512_sub_ps(_mm512_loadu_ps(x +
+                            i * 70 + k_i + k_o * 32), _mm512_set1_ps(row0)));
+                        _mm512_storeu_ps(row1 + k_i + k_o * 32, row1_lanes);
+                        const __m512 acc_lanes = _mm512_add_ps(_mm512_loadu_ps(acc + k_i),
+                            row1_lanes);
+                        _mm512_storeu_ps(acc + k_i, acc_lanes);
                     }
                 }
-                TASOR_SIMD
-                for (ptrdiff_t k_i = 0; k_i < 6; k_i++) {
-                    acc[k_i] = acc[k_i] + row1[k_i + 64];
+                {
+                    const __m512 row1_lanes =
+                        tasor_exp_f32x16(_mm512_sub_ps(_mm512_maskz_loadu_ps((__mmask16)0x3F, x + i
+                        * 70 + 0 + 64), _mm512_set1_ps(row0)));
+                    _mm512_mask_storeu_ps(row1 + 0 + 64, (__mmask16)0x3F, row1_lanes);
+                    const __m512 acc_lanes = _mm512_add_ps(_mm512_maskz_loadu_ps((__mmask16)0x3F,
+                        acc), row1_lanes);
+                    _mm512_mask_storeu_ps(acc, (__mmask16)0x3F, acc_lanes);
                 }
-                TASOR_SIMD
-                for (ptrdiff_t lane = 0; lane < 16; lane++) {
-                    acc[lane] = acc[lane] + acc[lane + 16];
-                }
-                TASOR_SIMD
-                for (ptrdiff_t lane = 0; lane < 8; lane++) {
-                    acc[lane] = acc[lane] + acc[lane + 8];
-                }
-                for (ptrdiff_t lane = 0; lane < 4; lane++) {
-                    acc[lane] = acc[lane] + acc[lane + 4];
-                }
-                for (ptrdiff_t lane = 0; lane < 2; lane++) {
-                    acc[lane] = acc[lane] + acc[lane + 2];
-                }
-                for (ptrdiff_t lane = 0; lane < 1; lane++) {
-                    acc[lane] = acc[lane] + acc[lane + 1];
-                }
-                total = acc[0];
+                total = tasor_sum_of_lanes_f32x32(acc);
             }
             row2 = total;
         }
-        TASOR_SIMD
-        for (ptrdiff_t j = 0; j < 70; j++) {
-            out[i * 70 + j] = row1[j] / row2;
+        {
+            float reciprocal;
+            reciprocal = 1.0f / row2;
+            if ((5.9604645e-08f <= row2) && (row2 <= 1.6777216e+07f)) {
+                for (ptrdiff_t j = 0; j < 64; j += 16) {
+                    const __m512 out_lanes = tasor_quotient_f32x16(_mm512_loadu_ps(row1 + j),
+                        _mm512_set1_ps(row2), _mm512_set1_ps(reciprocal));
+                    _mm512_storeu_ps(out + i * 70 + j, out_lanes);
+                }
+                {
+                    const __m512 out_lanes =
+                        tasor_quotient_f32x16(_mm512_maskz_loadu_ps((__mmask16)0x3F, row1 + 64),
+                        _mm512_set1_ps(row2), _mm512_set1_ps(reciprocal));
+                    _mm512_mask_storeu_ps(out + i * 70 + 64, (__mmask16)0x3F, out_lanes);
+                }
+            } else {
+                TASOR_SIMD
+                for (ptrdiff_t j = 0; j < 70; j++) {
+                    out[i * 70 + j] = row1[j] / row2;
+                }
+            }
         }
     }
 }

@@ -1,0 +1,202 @@
+"""Lane loops in intrinsics, folded lanes and quotients by reciprocals, on every instruction set."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tensorgen.emit import Spelling
+from tensorgen.expr import Fold, Tensor, apply, compute, maximum, minimum, reduce
+from tensorgen.scalar_ops import quotient_divisors
+from tensorgen.schedule import Lanes, Loops
+from tensorgen.target import Target
+from tensorgen.task import Task
+from tensorgen.types import Array, DType, TensorType, float32, float64
+from tests.compiled_c_functions import SPECIAL, float32_sample
+from tests.compiled_kernels import (
+    ISA_TARGETS,
+    Case,
+    CompiledKernels,
+    print_kernel,
+    runnable_isas,
+)
+
+OUTPUT = Loops(Lanes.OUTPUT, 2048, 0, 0)
+RECIPROCALS = Loops(Lanes.OUTPUT, 2048, 0, 0, reciprocals=True)
+FOLDED = Loops(Lanes.REDUCTION, 32, 0, 0)
+
+
+def compiled(cases: list[Case], cache: Path, isa: str, *, strict: bool = False) -> CompiledKernels:
+    return CompiledKernels(cases, cache, target=Target.named(ISA_TARGETS[isa]), strict=strict)
+
+
+def exponentials(size: int) -> Task:
+    x = Tensor(0, TensorType(float32, (size,)))
+    return Task((x.type,), (compute((size,), lambda i: apply("exp", x[i])),), (0,), (False,))
+
+
+def quotients(rows: int, columns: int, dtype: DType = float32) -> Task:
+    """The rows of x divided by the elements of y."""
+    x, y = Tensor(0, TensorType(dtype, (rows, columns))), Tensor(1, TensorType(dtype, (rows,)))
+    stage = compute((rows, columns), lambda i, j: x[i, j] / y[i])
+    return Task((x.type, y.type), (stage,), (0,), (False, False))
+
+
+def folds(size: int, fold: Fold) -> Task:
+    x = Tensor(0, TensorType(float32, (size,)))
+    stage = compute((1,), lambda i: reduce(fold, size, lambda k: x[k]))
+    return Task((x.type,), (stage,), (0,), (False,))
+
+
+@pytest.mark.parametrize("isa", runnable_isas())
+def test_exponentials_keep_their_bound_in_loops(isa: str, tmp_path: Path) -> None:
+    x = float32_sample(8191)
+    with np.errstate(all="ignore"):
+        exact = np.exp(x.astype(np.float64))
+        (found,) = compiled([Case.of(exponentials(x.size), OUTPUT)], tmp_path, isa).run(0, [x])
+        rounded = exact.astype(np.float32)
+        error = np.abs(found - exact) / np.spacing(np.abs(rounded))
+    finite = np.isfinite(rounded)
+    assert np.all(error[finite] <= 1.0 + 1e-3)
+    np.testing.assert_array_equal(found[~finite], rounded[~finite])
+
+
+@pytest.mark.parametrize("isa", runnable_isas())
+def test_every_count_of_lanes_has_all_its_values(isa: str, tmp_path: Path) -> None:
+    sizes = (1, 4, 5, 15, 16, 17, 31, 33, 48, 67)
+    library = compiled([Case.of(exponentials(size), OUTPUT) for size in sizes], tmp_path, isa)
+    for number, size in enumerate(sizes):
+        x = np.linspace(-3, 3, size, dtype=np.float32)
+        np.testing.assert_allclose(library.run(number, [x])[0], np.exp(x), rtol=3e-7)
+
+
+@pytest.mark.parametrize("isa", runnable_isas())
+def test_extremes_in_loops_propagate_nan(isa: str, tmp_path: Path) -> None:
+    left, right = (g.ravel().astype(np.float32) for g in np.meshgrid(SPECIAL, SPECIAL))
+    types = (TensorType(float32, (left.size,)),) * 3
+    x, y, z = (Tensor(number, type) for number, type in enumerate(types))
+    # exp(-inf) adds nothing, and makes the loop one for intrinsics.
+    cases = [
+        Case.of(Task(types, (stage,), (0,), (False,) * 3), OUTPUT)
+        for stage in (
+            compute((left.size,), lambda i: maximum(x[i], y[i]) + apply("exp", z[i])),
+            compute((left.size,), lambda i: minimum(x[i], y[i]) + apply("exp", z[i])),
+        )
+    ]
+    library = compiled(cases, tmp_path, isa)
+    nothing = np.full(left.size, -np.inf, np.float32)
+    for number, reference in enumerate((np.maximum, np.minimum)):
+        with np.errstate(all="ignore"):
+            expected = reference(left, right) + np.float32(0)
+        np.testing.assert_array_equal(library.run(number, [left, right, nothing])[0], expected)
+
+
+@pytest.mark.parametrize("isa", runnable_isas())
+def test_folded_lanes_find_nan_wherever_it_is(isa: str, tmp_path: Path) -> None:
+    size = 71
+    cases = [Case.of(folds(size, fold), FOLDED) for fold in (Fold.MAX, Fold.MIN)]
+    library = compiled(cases, tmp_path, isa)
+    values = np.random.default_rng(3).normal(size=size).astype(np.float32)
+    for number, reference in enumerate((np.max, np.min)):
+        assert library.run(number, [values])[0] == reference(values)
+        for position in range(size):
+            spoiled = values.copy()
+            spoiled[position] = np.nan
+            assert np.isnan(library.run(number, [spoiled])[0]).all(), position
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_sums_are_the_same_on_every_instruction_set(strict: bool, tmp_path: Path) -> None:
+    values = np.random.default_rng(4).normal(size=333).astype(np.float32)
+    sums = {
+        float(
+            compiled([Case.of(folds(333, Fold.SUM), FOLDED)], tmp_path, isa, strict=strict)
+            .run(0, [values])[0]
+            .item()
+        )
+        for isa in runnable_isas()
+    }
+    assert len(sums) == 1
+
+
+def hard_quotients() -> tuple[Array, Array]:
+    """Dividends and divisors whose quotients lie next to the middle between two floats.
+
+    For an odd divisor b of 24 bits, a 2**s = b m + c with an odd m and a small c says that a / b is
+    nearly m / 2**s, and m has one bit too many.
+    """
+    rng = np.random.default_rng(5)
+    divisors = [2**23 + 1, 2**24 - 1, *(int(b) | 1 for b in rng.integers(2**23, 2**24, 60))]
+    rows = []
+    for b in divisors:
+        dividends = [
+            a
+            for shift in (24, 25)
+            for c in (-5, -3, -2, -1, 1, 2, 3, 5)
+            for a in (c * pow(2, -shift, b) % b + b * k for k in range(3))
+            if 2**23 <= a < 2**24
+        ]
+        rows.append((dividends * 70)[:70])
+    return np.array(rows, np.float32), np.array(divisors, np.float32)
+
+
+@pytest.mark.parametrize("isa", runnable_isas())
+def test_quotients_by_reciprocals_are_correctly_rounded(isa: str, tmp_path: Path) -> None:
+    x, y = hard_quotients()
+    library = compiled([Case.of(quotients(*x.shape), RECIPROCALS)], tmp_path, isa)
+    for exponent in (-99, -40, 0, 40, 99):
+        for scale in (-23 - 24, -23, 0):
+            dividends, divisors = np.ldexp(x, exponent - 23), np.ldexp(y, scale)
+            np.testing.assert_array_equal(
+                library.run(0, [dividends, divisors])[0], dividends / divisors[:, None]
+            )
+
+
+@pytest.mark.parametrize("isa", runnable_isas())
+@pytest.mark.parametrize("dtype", [float32, float64], ids=str)
+def test_quotients_of_special_values_are_those_of_divisions(
+    isa: str, dtype: DType, tmp_path: Path
+) -> None:
+    least, most = quotient_divisors(dtype)
+    near = [value * factor for value in (least, most) for factor in (0.999, 1.0, 1.001)]
+    y = np.array([*SPECIAL, *near, 0.7, 1.3, 1e-30, 1e30], dtype.numpy)
+    greatest = float(np.finfo(dtype.name).max)
+    x = np.array([*SPECIAL, greatest, -greatest, greatest / 2, 3e-20, -7e20], dtype.numpy)
+    x = x[(x == 0) | ~(np.abs(x) < 2.0**-100)]
+    dividends = np.tile(x, (y.size, 2))
+    task = quotients(y.size, 2 * x.size, dtype)
+    library = compiled([Case.of(task, RECIPROCALS)], tmp_path, isa)
+    with np.errstate(all="ignore"):
+        expected = dividends / y[:, None]
+    found = library.run(0, [dividends, y])[0]
+    np.testing.assert_array_equal(found, expected)
+    numbers = ~np.isnan(expected)
+    np.testing.assert_array_equal(np.signbit(found[numbers]), np.signbit(expected[numbers]))
+
+
+@pytest.mark.parametrize("isa", runnable_isas())
+def test_tiny_quotients_are_off_by_one_unit_at_most(isa: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(6)
+    x = np.ldexp(rng.uniform(1, 2, (50, 201)), rng.integers(-149, -100, (50, 201)))
+    y = np.ldexp(rng.uniform(1, 2, 50), rng.integers(-24, 24, 50)).astype(np.float32)
+    dividends = x.astype(np.float32)
+    library = compiled([Case.of(quotients(50, 201), RECIPROCALS)], tmp_path, isa)
+    expected = dividends / y[:, None]
+    difference = library.run(0, [dividends, y])[0].view(np.int32) - expected.view(np.int32)
+    assert np.abs(difference).max() <= 1
+
+
+def test_strict_kernels_keep_to_plain_loops() -> None:
+    case = Case.of(exponentials(100), OUTPUT)
+    text = print_kernel(case, "kernel", Spelling("avx512", strict=True)).text
+    assert "_mm512" not in text
+    assert "tasor_exp_f32(" in text
+
+
+def test_loops_that_compilers_do_as_well_stay_plain() -> None:
+    x = Tensor(0, TensorType(float32, (100,)))
+    task = Task((x.type,), (compute((100,), lambda i: x[i] * 2.0),), (0,), (False,))
+    text = print_kernel(Case.of(task, OUTPUT), "kernel", Spelling("avx512", strict=False)).text
+    assert "_mm512" not in text
