@@ -129,8 +129,8 @@ static inline $type tasor_${name}_$t($type x, $type y)
         c_function(
             order, "The lesser of x and y; NaN if either is NaN.", 0, name="min", sign="<", **parts
         ),
-        # Where the quotient is exact the excess is +0, and -0 is added to a quotient of -0. gcc
-        # would lose that sign with the minus before the excess.
+        # Where the quotient is exact the excess is +0, and -0 is added, which keeps a quotient of
+        # -0. gcc would lose that sign with the minus before the excess.
         c_function(
             """
 static inline $type tasor_quotient_$t($type x, $type y, $type reciprocal)

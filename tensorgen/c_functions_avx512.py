@@ -8,8 +8,14 @@ six; fused multiply-adds let Horner's rule end in a single rounding.
 
 from __future__ import annotations
 
-from tensorgen.c_function import CFunction, c_function
-from tensorgen.c_functions_exponential import EXP_F32
+from collections.abc import Iterable
+
+from tensorgen.c_function import CFunction, c_function, float_literal
+from tensorgen.c_functions_exponential import ERF_LARGE_F32, ERF_SMALL_F32, EXP_F32
+
+_EXP_COEFFICIENTS = (1.0, 1.0, *EXP_F32)
+_EXPM1_TWICE = tuple(c * 2.0**n for n, c in enumerate(_EXP_COEFFICIENTS))[1:]
+"""Of exp(r) in r, and of (exp(2r) - 1) / r."""
 
 _MAX = """
 static inline __m512 tasor_${name}_f32x16(__m512 x, __m512 y)
@@ -32,6 +38,61 @@ static inline __m512 tasor_exp_f32x16(__m512 x)
     const __m512 r = _mm512_fnmadd_ps(n, _mm512_set1_ps(-0.00021219444f), high);
     $polynomial
     return _mm512_scalef_ps(p, n);
+}
+"""
+
+_SIGMOID = """
+static inline __m512 tasor_sigmoid_f32x16(__m512 x)
+{
+    const __m512 one = _mm512_set1_ps(1.0f);
+    const __m512 e = tasor_exp_f32x16(_mm512_or_ps(x, _mm512_set1_ps(-0.0f)));
+    const __mmask16 negative = _mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_LT_OQ);
+    return _mm512_div_ps(_mm512_mask_mov_ps(one, negative, e), _mm512_add_ps(one, e));
+}
+"""
+
+# -2|x| = n ln 2 + 2 r: the constants take the factor.
+_TANH = """
+static inline __m512 tasor_tanh_f32x16(__m512 x)
+{
+    const __m512 one = _mm512_set1_ps(1.0f);
+    const __m512 sign = _mm512_set1_ps(-0.0f);
+    const __m512 y = _mm512_max_ps(_mm512_set1_ps(-10.0f), _mm512_or_ps(x, sign));
+    const __m512 shifter = _mm512_set1_ps(12582912.0f);
+    const __m512 sum = _mm512_fmadd_ps(y, _mm512_set1_ps(2.88539f), shifter);
+    const __m512 n = _mm512_sub_ps(sum, shifter);
+    const __m512 high = _mm512_fnmadd_ps(n, _mm512_set1_ps(0.3466796875f), y);
+    const __m512 r = _mm512_fnmadd_ps(n, _mm512_set1_ps(-0.00010609722f), high);
+    $polynomial
+    const __m512 scale = _mm512_scalef_ps(one, n);
+    const __m512 rest = _mm512_sub_ps(scale, one);
+    const __m512 expm1 = _mm512_fmadd_ps(scale, _mm512_mul_ps(p, r), rest);
+    const __m512 quotient = _mm512_div_ps(expm1, _mm512_add_ps(expm1, _mm512_set1_ps(2.0f)));
+    return _mm512_or_ps(_mm512_and_ps(sign, x), _mm512_andnot_ps(sign, quotient));
+}
+"""
+
+_ERF = """
+static inline __m512 tasor_erf_f32x16(__m512 x)
+{
+    const __m512 one = _mm512_set1_ps(1.0f);
+    const __m512 sign = _mm512_set1_ps(-0.0f);
+    const __m512 y = _mm512_andnot_ps(sign, x);
+    const __m512 bounded = _mm512_min_ps(_mm512_set1_ps(3.94f), y);
+    const __m512 z = _mm512_mul_ps(bounded, bounded);
+    $small
+    $large
+    const __m512 shifter = _mm512_set1_ps(12582912.0f);
+    const __m512 sum = _mm512_fmadd_ps(q, _mm512_set1_ps(1.442695f), shifter);
+    const __m512 n = _mm512_sub_ps(sum, shifter);
+    const __m512 high = _mm512_fnmadd_ps(n, _mm512_set1_ps(0.693359375f), q);
+    const __m512 r = _mm512_fnmadd_ps(n, _mm512_set1_ps(-0.00021219444f), high);
+    $exponential
+    const __m512 above = _mm512_sub_ps(one, _mm512_scalef_ps(e, n));
+    const __m512 below = _mm512_fmadd_ps(y, p, y);
+    const __mmask16 is_small = _mm512_cmp_ps_mask(y, _mm512_set1_ps(0.875f), _CMP_LT_OQ);
+    const __m512 magnitude = _mm512_mask_mov_ps(above, is_small, below);
+    return _mm512_or_ps(_mm512_and_ps(sign, x), magnitude);
 }
 """
 
@@ -82,11 +143,13 @@ def _fold(name: str, fold: str, doc: str) -> CFunction:
     return c_function(_FOLD, doc, name=name, fold=fold, result=result, **texts)
 
 
-def _polynomial(coefficients: tuple[float, ...]) -> str:
-    """C statements that set `p` to a polynomial in `r`, by Horner's rule; constant term first."""
-    *rest, first = (f"_mm512_set1_ps({value}f)" for value in coefficients)
-    lines = [f"__m512 p = {first};"]
-    lines += (f"    p = _mm512_fmadd_ps(p, r, {value});" for value in reversed(rest))
+def _polynomial(name: str, variable: str, coefficients: Iterable[float]) -> str:
+    """C statements that set `name` to a polynomial, by Horner's rule; constant term first."""
+    *rest, first = (f"_mm512_set1_ps({float_literal(c, 'float')})" for c in coefficients)
+    lines = [f"__m512 {name} = {first};"]
+    lines += (
+        f"    {name} = _mm512_fmadd_ps({name}, {variable}, {value});" for value in reversed(rest)
+    )
     return "\n".join(lines)
 
 
@@ -95,7 +158,20 @@ AVX512: tuple[CFunction, ...] = (
     c_function(_MAX, "The lesser of x and y; NaN if either is NaN.", 0, name="min"),
     c_function(
         _EXP, "exp(x): x = n ln 2 + r with |r| <= ln(2)/2, minimax polynomial in r.", 1.0,
-        polynomial=_polynomial((1.0, 1.0, *EXP_F32)),
+        polynomial=_polynomial("p", "r", _EXP_COEFFICIENTS),
+    ),
+    c_function(
+        _SIGMOID, "1 / (1 + exp(-x)), from exp(-|x|), which cannot overflow.", 2.5
+    ),
+    c_function(
+        _TANH, "tanh(x), the magnitude as -e / (2 + e) with e = exp(-2|x|) - 1.", 2.5,
+        polynomial=_polynomial("p", "r", _EXPM1_TWICE),
+    ),
+    c_function(
+        _ERF, "erf(x): odd polynomial below 7/8, then 1 - exp(polynomial).", 2.0,
+        small=_polynomial("p", "z", ERF_SMALL_F32),
+        large=_polynomial("q", "bounded", (-c for c in ERF_LARGE_F32)),
+        exponential=_polynomial("e", "r", _EXP_COEFFICIENTS),
     ),
     c_function(
         _QUOTIENT,

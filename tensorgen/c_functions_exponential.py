@@ -24,10 +24,10 @@ _EXP_F64 = (
 )  # fmt: skip
 # erf(x) / x - 1 in x**2, |x| <= 7/8, and -log(1 - erf(x)) in x, 7/8 <= x <= 3.94: relative errors
 # of erf below 2**-26 and 2**-28.
-_ERF_SMALL_F32 = (
+ERF_SMALL_F32 = (
     1.2837915e-01, -3.761255e-01, 1.128245e-01, -2.6791256e-02, 5.031838e-03, -6.2012865e-04,
 )  # fmt: skip
-_ERF_LARGE_F32 = (
+ERF_LARGE_F32 = (
     1.3252343e-04, 1.1279407e+00, 6.367295e-01, 1.0433448e-01, -2.242366e-02, 3.0931747e-03,
     -2.0108801e-04,
 )  # fmt: skip
@@ -253,8 +253,8 @@ EXPONENTIAL: tuple[CFunction, ...] = (
         _ERF_F32_TEXT,
         "erf(x): odd polynomial below 7/8, then 1 - exp(polynomial).",
         2.0,
-        small=polynomial("float", "p", "z", _ERF_SMALL_F32),
-        large=polynomial("float", "q", "bounded", _ERF_LARGE_F32),
+        small=polynomial("float", "p", "z", ERF_SMALL_F32),
+        large=polynomial("float", "q", "bounded", ERF_LARGE_F32),
     ),
     c_function(
         _ERF_F64_TEXT,

@@ -28,12 +28,15 @@ _OPERATIONS: Mapping[str, Mapping[str, str]] = MappingProxyType({
         "max": "tasor_max_f32x16({0}, {1})",
         "min": "tasor_min_f32x16({0}, {1})",
         "exp": "tasor_exp_f32x16({0})",
+        "sigmoid": "tasor_sigmoid_f32x16({0})",
+        "tanh": "tasor_tanh_f32x16({0})",
+        "erf": "tasor_erf_f32x16({0})",
         "quotient": "tasor_quotient_f32x16({0}, {1}, {2})",
     }),
 })  # fmt: skip
 """How an instruction set spells scalar operators on vectors of float32, as templates."""
 
-_BETTER = frozenset({"exp", "quotient"})
+_BETTER = frozenset({"exp", "sigmoid", "tanh", "erf", "quotient"})
 """The operators for which these templates are faster than what compilers make of a loop."""
 
 
