@@ -13,7 +13,8 @@ static void window_tile_even(const float *restrict x, float *restrict out)
             acc_0 = _mm256_set1_ps(-INFINITY);
             acc_1 = _mm256_set1_ps(-INFINITY);
             {
-                float part[8] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY};
+                float part[8] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY,
+                    -INFINITY, -INFINITY};
                 part[1] = x[j * 80 + 1];
                 part[2] = x[j * 80 + 3];
                 part[3] = x[j * 80 + 5];
@@ -31,7 +32,8 @@ static void window_tile_even(const float *restrict x, float *restrict out)
             acc_0 = _mm256_blendv_ps(_mm256_max_ps(acc_0, row), acc_0, _mm256_cmp_ps(acc_0, acc_0,
                 _CMP_UNORD_Q));
             {
-                float part[8] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY};
+                float part[8] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY,
+                    -INFINITY, -INFINITY};
                 part[1] = x[j * 80 + 17];
                 part[2] = x[j * 80 + 19];
                 part[3] = x[j * 80 + 21];
@@ -49,7 +51,8 @@ static void window_tile_even(const float *restrict x, float *restrict out)
             acc_1 = _mm256_blendv_ps(_mm256_max_ps(acc_1, row), acc_1, _mm256_cmp_ps(acc_1, acc_1,
                 _CMP_UNORD_Q));
             {
-                float part[8] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY};
+                float part[8] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY,
+                    -INFINITY, -INFINITY};
                 part[1] = x[j * 80 + 33];
                 part[2] = x[j * 80 + 35];
                 part[3] = x[j * 80 + 37];
@@ -118,7 +121,8 @@ static void window_tile_even(const float *restrict x, float *restrict out)
             __m256 taps;
             acc_0 = _mm256_set1_ps(-INFINITY);
             {
-                float part[8] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY};
+                float part[8] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY,
+                    -INFINITY, -INFINITY};
                 part[1] = x[j * 80 + 49];
                 part[2] = x[j * 80 + 51];
                 part[3] = x[j * 80 + 53];
@@ -136,7 +140,8 @@ static void window_tile_even(const float *restrict x, float *restrict out)
             acc_0 = _mm256_blendv_ps(_mm256_max_ps(acc_0, row), acc_0, _mm256_cmp_ps(acc_0, acc_0,
                 _CMP_UNORD_Q));
             {
-                float part[8] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY};
+                float part[8] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY,
+                    -INFINITY, -INFINITY};
                 part[1] = x[j * 80 + 65];
                 part[2] = x[j * 80 + 67];
                 part[3] = x[j * 80 + 69];
