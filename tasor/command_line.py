@@ -59,6 +59,7 @@ from tasor.errors import (
 from tasor.library_folder import read_library_folder
 from tasor.options import named_arrays, named_shapes
 from tasor.output_file import check_file_place, write_file
+from tasor.peer_markdown import markdown
 from tasor.peer_report import document, failure_lines, group_means, summary, table
 from tasor.pipeline import tasor_version
 from tasor.reporter import STEPS, Reporter, Verbosity
@@ -331,6 +332,9 @@ def _bench(
     json_file: Annotated[
         Path | None, typer.Option("--json", metavar="FILE", help="write what was found")
     ] = None,
+    markdown_file: Annotated[
+        Path | None, typer.Option("--markdown", metavar="FILE", help="the same as a page of tables")
+    ] = None,
     quiet: Quiet = False,
 ) -> None:
     """Measure Tasor beside its peers, in turns, with the same threads on the same cores."""
@@ -345,8 +349,9 @@ def _bench(
         rounds=rounds,
     )
     check_options(options)
-    if json_file is not None:
-        check_file_place(json_file)
+    for file in (json_file, markdown_file):
+        if file is not None:
+            check_file_place(file)
     sources = sources_of(options)
     with Reporter(Verbosity(0, not quiet)) as reporter:
         rows = measure(sources, options, reporter)
@@ -356,8 +361,10 @@ def _bench(
             print_line(line)
         if group_means(rows):
             draw(summary(rows))
+    settings = {"suites": list(options.suites), "seconds": seconds, "rounds": rounds}
+    if markdown_file is not None:
+        write_file(markdown_file, markdown(rows, options.engines, settings).encode())
     if json_file is not None:
-        settings = {"suites": list(options.suites), "seconds": seconds, "rounds": rounds}
         content = document(rows, options.engines, settings)
         write_file(json_file, f"{json.dumps(content, indent=1)}\n".encode())
     if not all_agree(rows):

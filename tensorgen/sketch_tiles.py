@@ -22,7 +22,7 @@ MULTIPLY_ADD_LATENCY = 4.0
 TILE_OVERHEAD = 24.0
 """Cycles to set up a tile: pointers, zeroing, loop control."""
 
-PACKED_BROADCAST, IN_PLACE_BROADCAST, CONFLICTING_BROADCAST = 0.5, 2.1, 6.0
+PACKED_BROADCAST, IN_PLACE_BROADCAST, CONFLICTING_BROADCAST = 0.5, 0.9, 6.0
 """Load cycles for one broadcast element: from a panel, in place, and in place with rows that
 collide in the first-level cache."""
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 from rich.table import Table
 
+from tasor.peer_markdown import markdown
 from tasor.peer_report import (
     document,
     failure_lines,
@@ -105,3 +106,14 @@ def test_document_is_json_and_complete(tmp_path: Path) -> None:
     assert {"group": "a", "threads": 1, "ratio": 2.0} in read["geometric_means"]
     assert read["machine"]["cpus"] >= 1
     assert list(tmp_path.iterdir()) == [target]
+
+
+def test_the_page_has_every_case_and_mean() -> None:
+    engines = ["tasor", "onnxruntime"]
+    failed = Row("a|b", "g", 2, None, (Failure("tasor", "no"), timing("onnxruntime", 1.5)))
+    fast = Row("fast", "g", 1, 8_000_000, (timing("tasor", 2.0), timing("onnxruntime", 5.0)))
+    page = markdown([failed, fast], engines, {"suites": ["operators"], "seconds": 0.5})
+    assert "Settings: suites operators; seconds 0.5." in page
+    assert "| g | 1 | 2.50 |" in page
+    assert "| fast | 1 | 2 | 5 | 2.50 | 4 |" in page
+    assert "| a\\|b | 2 | failed | 1.5 |  |  |" in page
