@@ -122,8 +122,8 @@ def _together(x: Value, w: Value, axes: tuple[_Spatial, ...], groups: int) -> Va
     per_group = w.type.shape[0] // groups
     windows = reshape(x, (n, groups, channels // groups, *(axis.size for axis in axes)))
     taps = reshape(w, (groups, per_group, channels // groups, *w.type.shape[2:]))
-    channel, names = "z", iter(ascii_lowercase)
-    batch, group, output = (next(names) for _ in range(3))
+    names = iter(ascii_lowercase)
+    batch, group, output, channel = (next(names) for _ in range(4))
     read, weighed, made = batch + group + channel, group + output + channel, batch + group + output
     windows = _window(windows, [axis.first for axis in axes], [axis.reach for axis in axes])
     for axis in axes:

@@ -73,7 +73,7 @@ def inner_loops(text: str) -> Iterator[list[str]]:
     body: list[str] = []
     label = ""
     for line in text.splitlines():
-        instruction = re.split(r"[#@] ", line)[0].strip()
+        instruction = re.split(r"[#@] |(?:#|@|//)(?:NO_)?APP", line)[0].strip()
         if found := re.fullmatch(r"(\.L\w+):", instruction):
             label, body = found[1], []
         elif instruction and not instruction.startswith("."):
