@@ -59,6 +59,13 @@ def test_roles_of_a_convolution() -> None:
     assert prod(extents(roles.reduction)) == 18
 
 
+def test_the_longest_reduction_is_innermost() -> None:
+    contraction = contraction_of(convolution((6, 6), (3, 2), channels=(5, 4), strides=(2, 2)))
+    assert contraction is not None
+    for vector in (0, 1):
+        assert extents(assign_roles(contraction, vector).reduction) == [2, 3, 5]
+
+
 def test_a_pointwise_convolution_is_a_matrix_product() -> None:
     contraction = contraction_of(convolution((4, 5), (1, 1), channels=(3, 8)))
     assert contraction is not None

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tensorgen.contraction import contraction_of
 from tensorgen.dialects import VECTOR_DIALECTS, vector_dialect
-from tensorgen.loop import For, LoopKind, statements
+from tensorgen.loop import For, LoopKind, Space, Store, statements
 from tensorgen.lower import lower
 from tensorgen.schedule import RegisterTile, ScheduleError, VectorSource
 from tensorgen.sketch_tiles import register_tiles
@@ -165,6 +165,22 @@ def test_random_contractions_by_the_interpreter(task: Task, isa: str, data: st.D
 
 
 # The form of the loops
+
+
+@pytest.mark.parametrize(("vector", "inner"), [(0, "i"), (1, "lane")])
+def test_a_tile_is_stored_along_its_nearest_neighbours(vector: int, inner: str) -> None:
+    """out[i, 2 * j + n]: columns lie 2 apart and rows 38, be they the tile's lanes or not."""
+    task = with_epilogue(matmul((2,), 5, 19, 3), "interleave")
+    for schedule in candidates(task, "avx512"):
+        if schedule.vector_operand != vector or 19 % schedule.rows == 1 or schedule.rows == 1:
+            continue
+        loops = [s for s in statements(lower(task, schedule).kernel.body) if isinstance(s, For)]
+        stores = [
+            loop.axis.name
+            for loop in loops
+            if isinstance(loop.body[0], Store) and loop.body[0].buffer.space is Space.OUTPUT
+        ]
+        assert set(stores) == {inner}, str(schedule)
 
 
 def test_threads_share_the_tiles() -> None:
