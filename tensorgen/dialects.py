@@ -21,10 +21,10 @@ class VectorDialect:
     order in the source: each broadcast element takes a register of its own.
 
     `operations` are those on two registers, by the name of the scalar operator; `max_number` and
-    `min_number` are `max` and `min` where {b} is no NaN. `load_even` reads every second element
-    from {p}, in two vectors; `load_even_partial` only those elements of them that the masks {l} and
-    {h} name. Both may use the constant {e}, whose declaration is `even`. `choose` takes the lanes
-    of {m} from {v}, the others from {x}. `narrower` are shorter vectors of the same elements.
+    `min_number` are `max` and `min` where {b} is no NaN. `alternate` takes the even, or the odd,
+    lanes of {a} and {b}; it may use the constant {i}, whose declarations are `indices`. `choose`
+    takes the lanes of {m} from {v}, the others are {x}. `narrower` are shorter vectors of the same
+    elements.
     """
 
     type: str
@@ -41,15 +41,33 @@ class VectorDialect:
     multiply_adds_per_cycle: float
     loads_ahead: bool = False
     operations: tuple[tuple[str, str], ...] = ()
-    load_even: str | None = None
-    load_even_partial: str | None = None
-    even: str = ""
+    alternate: tuple[str, str] = ("{a}", "{b}")
+    indices: tuple[str, str] = ("", "")
     choose: str | None = None
     narrower: tuple[VectorDialect, ...] = ()
 
     def operation(self, name: str) -> str | None:
         """The template of an operation on two registers; None if there is no instruction."""
         return dict(self.operations).get(name)
+
+
+def _permuted(prefix: str, suffix: str) -> tuple[str, str]:
+    """`alternate` by the permutation of two vectors that AVX-512 has."""
+    text = f"{prefix}_permutex2var_{suffix}({{a}}, {{i}}, {{b}})"
+    return text, text
+
+
+def _indices(vector: str, setter: str, lanes: int) -> tuple[str, str]:
+    """The declarations of `_permuted`'s constants; intrinsics name the last element first."""
+    even, odd = (
+        ", ".join(str(element) for element in range(2 * lanes - 2 + odd, -1, -2)) for odd in (0, 1)
+    )
+    return f"const {vector} {{i}} = {setter}({even});", f"const {vector} {{i}} = {setter}({odd});"
+
+
+def _shuffled(template: str, even: str, odd: str) -> tuple[str, str]:
+    """`alternate` by an instruction that takes an immediate number for {n}."""
+    return template.replace("{n}", even), template.replace("{n}", odd)
 
 
 def _operations(prefix: str, suffix: str, unordered: str) -> tuple[tuple[str, str], ...]:
@@ -85,12 +103,9 @@ _AVX512 = VectorDialect(
     loads_per_cycle=1.0,
     multiply_adds_per_cycle=1.0,
     operations=_masked_operations("_mm512", "ps"),
-    load_even="_mm512_permutex2var_ps(_mm512_loadu_ps({p}), {e}, _mm512_loadu_ps({p} + 15))",
-    load_even_partial="_mm512_permutex2var_ps(_mm512_maskz_loadu_ps((__mmask16){l}, {p}), {e}, "
-    "_mm512_maskz_loadu_ps((__mmask16){h}, {p} + 15))",
-    even="const __m512i {e} = "
-    "_mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 17, 19, 21, 23, 25, 27, 29, 31);",
     choose="_mm512_mask_mov_ps(_mm512_set1_ps({x}), (__mmask16){m}, {v})",
+    alternate=_permuted("_mm512", "ps"),
+    indices=_indices("__m512i", "_mm512_set_epi32", 16),
 )
 _AVX512_DOUBLE = VectorDialect(
     type="__m512d",
@@ -107,6 +122,8 @@ _AVX512_DOUBLE = VectorDialect(
     multiply_adds_per_cycle=1.0,
     operations=_masked_operations("_mm512", "pd"),
     choose="_mm512_mask_mov_pd(_mm512_set1_pd({x}), (__mmask8){m}, {v})",
+    alternate=_permuted("_mm512", "pd"),
+    indices=_indices("__m512i", "_mm512_set_epi64", 8),
 )
 _AVX2 = VectorDialect(
     type="__m256",
@@ -124,8 +141,12 @@ _AVX2 = VectorDialect(
     operations=_operations(
         "_mm256", "ps", "_mm256_blendv_ps({v}, {a}, _mm256_cmp_ps({a}, {a}, _CMP_UNORD_Q))"
     ),
-    load_even="_mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(_mm256_shuffle_ps("
-    "_mm256_loadu_ps({p}), _mm256_loadu_ps({p} + 7), 0xD8)), 0xD8))",
+    alternate=_shuffled(
+        "_mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd("
+        "_mm256_shuffle_ps({a}, {b}, {n})), 0xD8))",
+        "0x88",
+        "0xDD",
+    ),
 )
 _AVX2_DOUBLE = VectorDialect(
     type="__m256d",
@@ -143,6 +164,9 @@ _AVX2_DOUBLE = VectorDialect(
     operations=_operations(
         "_mm256", "pd", "_mm256_blendv_pd({v}, {a}, _mm256_cmp_pd({a}, {a}, _CMP_UNORD_Q))"
     ),
+    alternate=_shuffled(
+        "_mm256_permute4x64_pd(_mm256_shuffle_pd({a}, {b}, {n}), 0xD8)", "0x0", "0xF"
+    ),
 )
 _SSE42 = VectorDialect(
     type="__m128",
@@ -158,7 +182,7 @@ _SSE42 = VectorDialect(
     loads_per_cycle=2.0,
     multiply_adds_per_cycle=1.0,
     operations=_operations("_mm", "ps", "_mm_blendv_ps({v}, {a}, _mm_cmpunord_ps({a}, {a}))"),
-    load_even="_mm_shuffle_ps(_mm_loadu_ps({p}), _mm_loadu_ps({p} + 3), 0xD8)",
+    alternate=_shuffled("_mm_shuffle_ps({a}, {b}, {n})", "0x88", "0xDD"),
 )
 _SSE42_DOUBLE = VectorDialect(
     type="__m128d",
@@ -174,6 +198,7 @@ _SSE42_DOUBLE = VectorDialect(
     loads_per_cycle=2.0,
     multiply_adds_per_cycle=1.0,
     operations=_operations("_mm", "pd", "_mm_blendv_pd({v}, {a}, _mm_cmpunord_pd({a}, {a}))"),
+    alternate=("_mm_unpacklo_pd({a}, {b})", "_mm_unpackhi_pd({a}, {b})"),
 )
 
 
@@ -198,8 +223,7 @@ _NEON = VectorDialect(
     multiply_adds_per_cycle=2.0,
     loads_ahead=True,
     operations=_neon_operations("f32"),
-    load_even="vuzpq_f32(vld1q_f32({p}), "
-    "vextq_f32(vld1q_f32({p} + 3), vld1q_f32({p} + 3), 1)).val[0]",
+    alternate=_shuffled("vuzpq_f32({a}, {b}).val[{n}]", "0", "1"),
 )
 _NEON_DOUBLE = VectorDialect(
     type="float64x2_t",
@@ -216,6 +240,7 @@ _NEON_DOUBLE = VectorDialect(
     multiply_adds_per_cycle=2.0,
     loads_ahead=True,
     operations=_neon_operations("f64"),
+    alternate=("vuzp1q_f64({a}, {b})", "vuzp2q_f64({a}, {b})"),
 )
 # 32-bit Arm has half as many registers, and none for two doubles.
 _NEON32 = replace(
@@ -270,16 +295,10 @@ def _masked(dialect: VectorDialect, prefix: str, suffix: str) -> VectorDialect:
 
 _AVX512_8 = replace(
     _masked(_AVX2, "_mm256", "ps"),
-    load_even="_mm256_permutex2var_ps(_mm256_loadu_ps({p}), {e}, _mm256_loadu_ps({p} + 7))",
-    load_even_partial="_mm256_permutex2var_ps(_mm256_maskz_loadu_ps((__mmask8){l}, {p}), {e}, "
-    "_mm256_maskz_loadu_ps((__mmask8){h}, {p} + 7))",
-    even="const __m256i {e} = _mm256_setr_epi32(0, 2, 4, 6, 9, 11, 13, 15);",
+    alternate=_permuted("_mm256", "ps"),
+    indices=_indices("__m256i", "_mm256_set_epi32", 8),
 )
-_AVX512_4 = replace(
-    _masked(_SSE42, "_mm", "ps"),
-    load_even_partial="_mm_shuffle_ps(_mm_maskz_loadu_ps((__mmask8){l}, {p}), "
-    "_mm_maskz_loadu_ps((__mmask8){h}, {p} + 3), 0xD8)",
-)
+_AVX512_4 = _masked(_SSE42, "_mm", "ps")
 _AVX2_4 = replace(_SSE42, multiply_add="_mm_fmadd_ps({a}, {b}, {c})")
 _AVX2_2_DOUBLE = replace(_SSE42_DOUBLE, multiply_add="_mm_fmadd_pd({a}, {b}, {c})")
 

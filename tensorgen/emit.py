@@ -40,6 +40,7 @@ from tensorgen.expr import (
 from tensorgen.lane_vectors import LaneVectors, fold_function
 from tensorgen.loop import (
     Allocate,
+    Alternate,
     Buffer,
     Declare,
     Fill,
@@ -260,6 +261,8 @@ class _Printer:
                 applied = applied_text(self._dialect(target), operation, left, right)
                 self.functions.update(functions_in(applied))
                 self._assignment(f"{target.name} = ", applied)
+            case Alternate():
+                self._alternate(statement)
             case _:
                 assert_never(statement)
 
@@ -395,17 +398,13 @@ class _Printer:
 
     def _vector_load(self, load: VectorLoad) -> None:
         dialect, c_type = self._dialect(load.register), load.buffer.dtype.c_name
-        start = simplify(load.index + load.first * load.stride)
+        start = simplify(load.index + load.first)
         if bounds(load.index)[0] < 0:
             pointer = pointer_before(self._pointer(load.buffer, start), load)
         else:
             pointer = self._pointer(load.buffer, load.index)
         text = loaded_text(dialect, pointer, load)
         if text is not None:
-            if "{e}" in text:
-                name = f"even_{dialect.lanes}"
-                self.constants[name] = dialect.even.format(e=name)
-                text = text.format(e=name)
             self._assignment(f"{load.register.name} = ", text)
             if load.kept and dialect.lanes > 1:
                 self.line(f"TASOR_KEEP({load.register.name});")
@@ -417,15 +416,19 @@ class _Printer:
             values = "0" if zero else ", ".join([outside] * dialect.lanes)
             self._assignment(f"{c_type} part[{dialect.lanes}] = ", f"{{{values}}}")
             first = self._pointer(load.buffer, start)
-            if load.stride == 1:
-                place = f"part + {load.first}" if load.first else "part"
-                self.line(f"memcpy({place}, {first}, {load.count} * sizeof(part[0]));")
-            else:
-                for lane in range(load.first, load.first + load.count):
-                    index = simplify(load.index + lane * load.stride)
-                    self.line(f"part[{lane}] = {self._element(load.buffer, index)};")
+            place = f"part + {load.first}" if load.first else "part"
+            self.line(f"memcpy({place}, {first}, {load.count} * sizeof(part[0]));")
             self.line(f"{load.register.name} = {dialect.load.format(p='part')};")
         self.line("}")
+
+    def _alternate(self, statement: Alternate) -> None:
+        dialect, odd = self._dialect(statement.target), int(statement.odd)
+        name = f"{('even', 'odd')[odd]}_{dialect.lanes}"
+        if dialect.indices[odd]:
+            self.constants[name] = dialect.indices[odd].format(i=name)
+        low, high = statement.low.name, statement.high.name
+        text = dialect.alternate[odd].format(a=low, b=high, i=name)
+        self._assignment(f"{statement.target.name} = ", text)
 
     def _vector_store(self, store: VectorStore) -> None:
         dialect, count = self._dialect(store.register), store.count

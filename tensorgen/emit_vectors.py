@@ -22,42 +22,26 @@ def mask_text(lanes: Iterable[int]) -> str:
 def pointer_before(pointer: str, load: VectorLoad) -> str:
     """A pointer to where lane 0 would lie before the buffer, from one to the first lane that is
     read: C lets no pointer arithmetic lead there."""
-    c_type, distance = load.buffer.dtype.c_name, load.first * load.stride
+    c_type, distance = load.buffer.dtype.c_name, load.first
     bytes_before = f"sizeof({c_type})" if distance == 1 else f"{distance} * sizeof({c_type})"
     return f"(const {c_type} *)((uintptr_t)({pointer}) - {bytes_before})"
 
 
 def loaded_text(dialect: VectorDialect, pointer: str, load: VectorLoad) -> str | None:
-    """The vector that is loaded, {e} for the constant of `load_even`; None if the instruction set
-    cannot leave lanes out or step over elements."""
-    read = range(load.first, load.first + load.count)
-    whole = len(read) == dialect.lanes
-    # A vector of one element has nothing to step over.
-    even = load.stride == 2 and dialect.lanes > 1
-    if load.stride > 2 and dialect.lanes > 1:
+    """The vector that is loaded; None if the instruction set cannot leave lanes out."""
+    if load.count == dialect.lanes:
+        return dialect.load.format(p=pointer)
+    if dialect.load_partial is None:
         return None
-    template = dialect.load_even if even else dialect.load
-    if whole:
-        return None if template is None else template.format(p=pointer, e="{e}")
-    partial = dialect.load_even_partial if even else dialect.load_partial
-    if partial is None:
-        return None
-    half = dialect.lanes // 2
-    text = partial.format(
-        p=pointer,
-        m=mask_text(read),
-        l=mask_text(2 * lane for lane in read if lane < half),
-        # The second vector begins with the last element that the first one has.
-        h=mask_text(2 * lane - dialect.lanes + 1 for lane in read if lane >= half),
-        e="{e}",
-    )
+    mask = mask_text(range(load.first, load.first + load.count))
+    text = dialect.load_partial.format(p=pointer, m=mask)
     if load.outside == 0:
         return text
     if dialect.choose is None:
         return None
     outside = {float("inf"): "INFINITY", float("-inf"): "-INFINITY"}.get(load.outside)
     value = outside if outside is not None else repr(load.outside)
-    return dialect.choose.format(x=value, m=mask_text(read), v=text)
+    return dialect.choose.format(x=value, m=mask, v=text)
 
 
 def applied_text(dialect: VectorDialect, operation: str, left: Register, right: Register) -> str:

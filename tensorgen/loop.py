@@ -144,8 +144,8 @@ class Fill:
 
 @dataclass(frozen=True, slots=True)
 class VectorLoad:
-    """`register[l] = buffer[index + l * stride]` for `count` lanes from `first`, `outside` in the
-    others. Only elements of those lanes are read; `index` itself may lie before the buffer.
+    """`register[l] = buffer[index + l]` for `count` lanes from `first`, `outside` in the others.
+    Only elements of those lanes are read; `index` itself may lie before the buffer.
     `kept` asks for the vector to stay in its register, because several statements use it."""
 
     register: Register
@@ -153,7 +153,6 @@ class VectorLoad:
     index: Expr
     count: int
     first: int = 0
-    stride: int = 1
     outside: float = 0.0
     kept: bool = False
 
@@ -188,6 +187,16 @@ class VectorApply:
     right: Register
 
 
+@dataclass(frozen=True, slots=True)
+class Alternate:
+    """`target[l] = both[2 * l + odd]`, where `both` is `low` followed by `high`."""
+
+    target: Register
+    low: Register
+    high: Register
+    odd: bool
+
+
 Stmt = (
     For
     | Store
@@ -200,6 +209,7 @@ Stmt = (
     | VectorStore
     | MultiplyAdd
     | VectorApply
+    | Alternate
 )
 
 
@@ -265,7 +275,15 @@ def statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
             case If():
                 yield from statements(statement.body)
                 yield from statements(statement.otherwise)
-            case Store() | Fill() | VectorLoad() | VectorStore() | MultiplyAdd() | VectorApply():
+            case (
+                Store()
+                | Fill()
+                | VectorLoad()
+                | VectorStore()
+                | MultiplyAdd()
+                | VectorApply()
+                | Alternate()
+            ):
                 pass
             case _:
                 assert_never(statement)

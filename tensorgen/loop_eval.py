@@ -15,6 +15,7 @@ import numpy as np
 from tensorgen.expr import Apply, Axis, Cast, Const, Expr, Load, Reduce, Select
 from tensorgen.loop import (
     Allocate,
+    Alternate,
     Buffer,
     Declare,
     Fill,
@@ -128,6 +129,9 @@ def _run(statement: Stmt, state: _State) -> None:
             operands = state.registers[left], state.registers[right]
             operator = SCALAR_OP[operation.removesuffix("_number")]
             state.registers[target] = np.asarray(operator.numpy(*operands))
+        case Alternate(target=target, low=low, high=high, odd=odd):
+            both = np.concatenate([state.registers[low], state.registers[high]])
+            state.registers[target] = both[int(odd) :: 2]
         case _:
             assert_never(statement)
 
@@ -136,7 +140,7 @@ def _vector_load(load: VectorLoad, state: _State) -> None:
     memory, start = state.memory[load.buffer.number], int(_value(load.index, state))
     lanes = np.full(load.register.lanes, load.outside, load.register.dtype.numpy)
     for lane in range(load.first, load.first + load.count):
-        position = start + lane * load.stride
+        position = start + lane
         memory.check(position, reading=True)
         lanes[lane] = memory.data[position]
     state.registers[load.register] = lanes

@@ -32,6 +32,7 @@ from tensorgen.expr import (
 )
 from tensorgen.loop import (
     Allocate,
+    Alternate,
     Buffer,
     Declare,
     Fill,
@@ -95,6 +96,15 @@ class _Tile:
     count: int
     inside: Inside
     taken: Lanes
+
+
+@dataclass(frozen=True, slots=True)
+class _Taps:
+    """The registers of one tap: where it is used, and the two vectors it is taken from."""
+
+    target: Register
+    low: Register
+    high: Register
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,53 +201,64 @@ class _WindowLowering:
         accumulators: Sequence[Register],
         point: dict[Axis, Expr],
     ) -> tuple[tuple[Stmt, ...], tuple[Register, ...]]:
-        """The sum of taps times weights, one column of the window after the other."""
-        window, lanes = self.window, tile.lanes
-        weights = [
-            Register(f"weight_{k}", window.dtype, lanes) for k in range(window.rows.kernel.extent)
-        ]
-        taps = Register("taps", window.dtype, lanes)
+        """The sum of taps times weights, one group of columns of the window after the other."""
+        window, taps = self.window, self._registers(tile)
+        kernel_rows = window.rows.kernel.extent
+        weights: dict[tuple[int, int], Register] = {}
         steps: list[Stmt] = []
-        for column, taken in enumerate(tile.taken):
-            needed = {k for row in tile.inside for k, inside in enumerate(row) if inside}
-            if not taken:
-                continue
-            for k in sorted(needed):
-                place = {**point, window.rows.kernel: const(k, int64)}
-                place[window.columns.kernel] = const(column, int64)
-                index = replace_axes(weight.indices[0], place)
-                steps.append(Fill(weights[k], self.inputs[weight.operand].at(index)))
+        for group in _column_groups(window):
+            taken = [column for column in group if tile.taken[column]]
+            needed = sorted({k for row in tile.inside for k, inside in enumerate(row) if inside})
+            for position, column in enumerate(taken):
+                for k in needed:
+                    name = f"weight_{position * kernel_rows + k}"
+                    weights[position, k] = Register(name, window.dtype, tile.lanes)
+                    place = {**point, window.rows.kernel: const(k, int64)}
+                    place[window.columns.kernel] = const(column, int64)
+                    element = self.inputs[weight.operand].at(replace_axes(weight.indices[0], place))
+                    steps.append(Fill(weights[position, k], element))
             for pairs in self._plane_rows(tile):
-                load = self._load(tile, taps, pairs[0], column, taken, point)
-                # Part of a vector is read once anyway.
-                shared = len(pairs) > 1 and len(taken) == lanes
-                steps.append(replace(load, kept=shared))
-                steps.extend(MultiplyAdd(accumulators[r], taps, weights[k]) for r, k in pairs)
-        return tuple(steps), (*weights, taps)
+                shared = len(pairs) > 1
+                loaded = self._taps(tile, taps, pairs[0], group, point, shared=shared)
+                for position, load in enumerate(loaded):
+                    steps.extend(load)
+                    steps.extend(
+                        MultiplyAdd(accumulators[r], taps.target, weights[position, k])
+                        for r, k in pairs
+                    )
+        registers = dict.fromkeys((*weights.values(), taps.target, taps.low, taps.high))
+        return tuple(steps), tuple(registers)
 
     def _fold_taps(
         self, tile: _Tile, accumulators: Sequence[Register], point: dict[Axis, Expr]
     ) -> tuple[tuple[Stmt, ...], tuple[Register, ...]]:
         """The fold of the taps, one row of the plane after the other."""
-        window, lanes = self.window, tile.lanes
-        taps = Register("taps", window.dtype, lanes)
-        row = Register("row", window.dtype, lanes)
+        window, taps = self.window, self._registers(tile)
+        row = Register("row", window.dtype, tile.lanes)
         operation = window.fold.value
         steps: list[Stmt] = []
-        columns = [(column, taken) for column, taken in enumerate(tile.taken) if taken]
+        columns = sum(1 for taken in tile.taken if taken)
         for pairs in self._plane_rows(tile):
-            for position, (column, taken) in enumerate(columns):
-                target = taps if position else row
-                load = self._load(tile, target, pairs[0], column, taken, point)
-                shared = len(columns) == 1 and len(pairs) > 1 and len(taken) == lanes
-                steps.append(replace(load, kept=shared))
-                if position:
-                    steps.append(VectorApply(operation, row, row, taps))
+            first = True
+            for group in _column_groups(window):
+                shared = columns == 1 and len(pairs) > 1
+                into = taps if not first else replace(taps, target=row)
+                for load in self._taps(tile, into, pairs[0], group, point, shared=shared):
+                    if first:
+                        steps.extend(load)
+                    else:
+                        steps.extend(_into(load, taps.target))
+                        steps.append(VectorApply(operation, row, row, taps.target))
+                    first = False
             if columns:
                 steps.extend(
                     VectorApply(operation, accumulators[r], accumulators[r], row) for r, _ in pairs
                 )
-        return tuple(steps), (row, taps)
+        return tuple(steps), (row, taps.target, taps.low, taps.high)
+
+    def _registers(self, tile: _Tile) -> _Taps:
+        names = ("taps", "low", "high")
+        return _Taps(*(Register(name, self.window.dtype, tile.lanes) for name in names))
 
     def _plane_rows(self, tile: _Tile) -> list[list[tuple[int, int]]]:
         """The taps by the row of the plane that they read, top down: (row of the tile, row of the
@@ -250,16 +271,55 @@ class _WindowLowering:
                     groups.setdefault(r * rows.step + k * rows.tap, []).append((r, k))
         return [groups[distance] for distance in sorted(groups)]
 
+    def _taps(
+        self,
+        tile: _Tile,
+        taps: _Taps,
+        pair: tuple[int, int],
+        group: Sequence[int],
+        point: dict[Axis, Expr],
+        *,
+        shared: bool,
+    ) -> Iterator[tuple[Stmt, ...]]:
+        """For each column of a group of which some lane is inside, what brings its taps into
+        `taps.target`; `shared` tells that several statements use them."""
+        if self.window.columns.step == 1 or tile.lanes == 1:
+            for column in group:
+                taken = tile.taken[column]
+                if taken:
+                    kept = shared and len(taken) == tile.lanes
+                    yield (self._load(tile, taps.target, pair, column, 0, taken, point, kept),)
+            return
+        even, odd = _neighbours(self.window, group)
+        positions = [2 * lane for lane in tile.taken[even]]
+        if odd is not None:
+            positions += [2 * lane + 1 for lane in tile.taken[odd]]
+        loads: list[Stmt] = []
+        for register, start in ((taps.low, 0), (taps.high, tile.lanes)):
+            own = [p - start for p in positions if start <= p < start + tile.lanes]
+            part = range(min(own, default=0), max(own, default=-1) + 1)
+            if part:
+                loads.append(self._load(tile, register, pair, even, start, part, point, True))
+            else:
+                loads.append(Fill(register, const(self.window.outside, self.window.dtype)))
+        for column in group:
+            if tile.taken[column]:
+                yield (*loads, Alternate(taps.target, taps.low, taps.high, column == odd))
+                loads = []
+
     def _load(
         self,
         tile: _Tile,
         target: Register,
         pair: tuple[int, int],
         column: int,
-        taken: range,
+        start: int,
+        part: range,
         point: dict[Axis, Expr],
+        kept: bool,
     ) -> VectorLoad:
-        """The lanes of one tap that are inside the plane."""
+        """Elements `part` of a vector of a row of the plane, `start` elements behind a tap of the
+        tile's first column."""
         window, (r, k) = self.window, pair
         place = {
             **point,
@@ -267,16 +327,9 @@ class _WindowLowering:
             window.columns.kernel: const(column, int64),
             **self._cell(tile, const(r, int64), const(0, int64)),
         }
-        index = replace_axes(window.index, place)
-        return VectorLoad(
-            target,
-            self.inputs[window.operand],
-            index,
-            len(taken),
-            taken.start,
-            window.columns.step,
-            window.outside,
-        )
+        index = simplify(replace_axes(window.index, place) + start)
+        buffer = self.inputs[window.operand]
+        return VectorLoad(target, buffer, index, len(part), part.start, window.outside, kept)
 
     def _cell(self, tile: _Tile, row: Expr, lane: Expr) -> dict[Axis, Expr]:
         """The result's position for a row and a lane of a tile."""
@@ -387,12 +440,42 @@ class _VectorEpilogue:
         )
 
 
+def _column_groups(window: Window) -> tuple[tuple[int, ...], ...]:
+    """The columns of the window whose taps are loaded together: at stride 2, neighbours. The same
+    on every target, since they are the order of sums."""
+    extent = window.columns.kernel.extent
+    size = 2 if window.columns.step == 2 and window.columns.tap == 1 else 1
+    return tuple(tuple(range(c, min(c + size, extent))) for c in range(0, extent, size))
+
+
+def _neighbours(window: Window, group: Sequence[int]) -> tuple[int, int | None]:
+    """The columns of the window that are the even and the odd elements of what is loaded for a
+    group. A column that is left over comes with the one before it."""
+    if len(group) == 2:
+        return group[0], group[1]
+    if window.columns.tap == 1 and group[0] > 0:
+        return group[0] - 1, group[0]
+    return group[0], None
+
+
+def _into(load: tuple[Stmt, ...], target: Register) -> tuple[Stmt, ...]:
+    """The statements of a load, the last of which defines `target`."""
+    *before, last = load
+    match last:
+        case VectorLoad():
+            return (*before, replace(last, register=target))
+        case Alternate():
+            return (*before, replace(last, target=target))
+        case _:
+            raise AssertionError("a tap is loaded or taken from two vectors")
+
+
 def _written(body: tuple[Stmt, ...]) -> frozenset[Register]:
     """The registers that some statement writes."""
     return frozenset(
-        statement.target if isinstance(statement, VectorApply) else statement.register
+        statement.register if isinstance(statement, Fill | VectorLoad) else statement.target
         for statement in statements(body)
-        if isinstance(statement, Fill | VectorLoad | VectorApply)
+        if isinstance(statement, Fill | VectorLoad | VectorApply | Alternate)
     )
 
 

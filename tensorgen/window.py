@@ -242,6 +242,9 @@ def _direction(
     if step <= 0 or tap < 0 or any({output, kernel} & free_axes(atom) for atom in hidden):
         return None
     own = [form for form in conditions if {atom for atom, _ in form.terms} <= {output, kernel}]
+    # What is inside must be a matter of the element that is read.
+    if any(form.coefficient(output) * tap != form.coefficient(kernel) * step for form in own):
+        return None
     inside = tuple(
         Condition(form.coefficient(output), form.coefficient(kernel), form.constant) for form in own
     )

@@ -21,13 +21,13 @@ MOST_TAPS_OF_A_TILE = 100
 """Taps that are written out for a tile, one multiply-add each."""
 
 SPARE_REGISTERS = 3
-"""Registers beside the accumulators and the weights of a column: for taps."""
+"""Registers beside the accumulators and the weights of a group of columns: for taps."""
 
 SPLIT_LOAD = 2.0
 """Load cycles for a vector that lies across two cache lines, as neighbours of aligned ones do."""
 
-EVEN_LOADS = 2.0
-"""Vectors to load, and to select from, for every second element."""
+EVEN_LOADS = 1.5
+"""Cycles for every second element of two vectors, which two taps share, beside one load."""
 
 TILE_CYCLES = 8.0
 """Cycles of a tile beside its taps: loop control, and the store of each row."""
@@ -45,7 +45,7 @@ def window_schedule(window: Window, dialect: VectorDialect, parallel: bool) -> W
 
 def _tile_rows(window: Window, registers: int) -> int:
     extent = window.rows.output.extent
-    weights = window.rows.kernel.extent if window.weight is not None else 1
+    weights = window.rows.kernel.extent * window.columns.step if window.weight is not None else 1
     most = min(MOST_ROWS, registers - SPARE_REGISTERS - weights, MOST_TAPS_OF_A_TILE // window.taps)
     blocks = -(-extent // max(most, 1))
     return -(-extent // blocks)

@@ -108,10 +108,10 @@ def test_shorter_vectors_are_found_by_their_length(isa: str, name: str) -> None:
 
 
 @pytest.mark.parametrize(("isa", "name"), ALL)
-def test_loads_of_every_second_element_have_their_placeholders(isa: str, name: str) -> None:
+def test_alternate_lanes_have_their_placeholders(isa: str, name: str) -> None:
     for dialect in with_narrower(isa, name):
-        whole, part = dialect.load_even or "{p}", dialect.load_even_partial or "{p}{l}{h}"
-        assert set(re.findall(r"{(\w)}", whole)) <= {"p", "e"}
-        assert set(re.findall(r"{(\w)}", part)) - {"e"} == {"p", "l", "h"}
-        assert bool(dialect.even) == ("{e}" in whole + part)
+        for template, declaration in zip(dialect.alternate, dialect.indices, strict=True):
+            found = set(re.findall(r"{(\w)}", template))
+            assert found - {"i"} == {"a", "b"} or dialect.lanes == 1
+            assert ("i" in found) == bool(declaration)
         assert dialect.load_partial is None or dialect.choose is not None
