@@ -134,6 +134,56 @@ def test_large_loops_are_shared() -> None:
     assert alone.parallel == 0
 
 
+def softmax(output: tuple[int, ...] = (3,), extent: int = 256) -> Task:
+    x = Tensor(0, TensorType(float32, (8, extent)))
+    rows = TensorType(float32, (8,))
+    top, power, total = Tensor(1, rows), Tensor(2, x.type), Tensor(3, rows)
+    stages = (
+        compute((8,), lambda i: reduce(Fold.MAX, extent, lambda k: x[i, k])),
+        compute((8, extent), lambda i, j: apply("exp", x[i, j] - top[i])),
+        compute((8,), lambda i: reduce_sum(extent, lambda k: power[i, k])),
+        compute((8, extent), lambda i, j: power[i, j] / total[i]),
+    )
+    return Task((x.type,), stages, output, (False,))
+
+
+def test_what_is_reduced_next_is_computed_there() -> None:
+    schedule = loop_schedule(softmax(), 1, fused=True)
+    assert isinstance(schedule, RowStages)
+    assert schedule.joined == {1}
+    result = loop_schedule(softmax((1, 3)), 1, fused=True)
+    assert isinstance(result, RowStages)
+    assert result.joined == frozenset()
+
+
+def test_what_is_reduced_in_another_order_is_stored_first() -> None:
+    x = Tensor(0, TensorType(float32, (8, 256)))
+    shifted = Tensor(1, x.type)
+    for reduction in (
+        compute((8,), lambda i: reduce_sum(256, lambda k: shifted[i, 255 - k])),
+        compute((8,), lambda i: reduce_sum(256, lambda k: shifted[i, k] * shifted[i, 0])),
+        compute((8, 2), lambda i, j: reduce_sum(128, lambda k: shifted[i, j * 128 + k])),
+    ):
+        stages = (compute((8, 256), lambda i, j: x[i, j] + 1.0), reduction)
+        schedule = loop_schedule(Task((x.type,), stages, (1,), (False,)), 1, fused=True)
+        assert isinstance(schedule, RowStages)
+        assert schedule.joined == frozenset()
+
+
+def test_reciprocals_need_fused_multiply_adds_and_a_long_loop() -> None:
+    def last(extent: int, *, fused: bool) -> Loops:
+        schedule = loop_schedule(softmax(extent=extent), 1, fused=fused)
+        assert isinstance(schedule, RowStages)
+        return schedule.stages[-1]
+
+    assert last(256, fused=True).reciprocals
+    assert not last(256, fused=False).reciprocals
+    assert not last(16, fused=True).reciprocals
+    strict = default_schedule(softmax(), AVX512.exact(), 1)
+    assert isinstance(strict, RowStages)
+    assert not strict.stages[-1].reciprocals
+
+
 def rows_task(reader: str) -> Task:
     x = Tensor(0, TensorType(float32, (6, 8)))
     first = compute((6,), lambda i: reduce(Fold.MAX, 8, lambda k: x[i, k]))
