@@ -341,7 +341,7 @@ class _TileLowering:
         lanes_first = For(along, (Store(tile, element.indices[0], before),), LoopKind.SIMD)
         first = (For(across, (lanes_first,)),) if before != element else ()
         # One element after the other: compilers build slow shuffles or gathers of strided lanes.
-        store = For(along, (For(across, (Store(self.output, index, value),)),))
+        store = For(along, (For(across, (Store(self.output, index, value),)),), LoopKind.ROLLED)
         return (Allocate(tile, (*stores, *first, store)),)
 
 

@@ -313,7 +313,7 @@ class _Lowering:
             statements = (If(condition, copy, clear),)
         if self._strip_width > known:
             statements += _nested((beyond,), (cleared,), LoopKind.ROLLED)
-        return _nested((lane, line), statements, LoopKind.SERIAL)
+        return _nested((lane, line), statements, LoopKind.ROLLED)
 
     # Products
 
@@ -510,7 +510,7 @@ class _Lowering:
         if condition != const(True, condition.dtype):
             statements = (If(condition, statements),)
         order = (line, column, lane) if contiguous else (lane, line, column)
-        return (*first, *_nested(order, statements, LoopKind.SERIAL))
+        return (*first, *_nested(order, statements, LoopKind.ROLLED))
 
     # Weights
 
