@@ -23,8 +23,9 @@ class VectorDialect:
     `operations` are those on two registers, by the name of the scalar operator; `max_number` and
     `min_number` are `max` and `min` where {b} is no NaN. `alternate` takes the even, or the odd,
     lanes of {a} and {b}; it may use the constant {i}, whose declarations are `indices`. `choose`
-    takes the lanes of {m} from {v}, the others are {x}. `narrower` are shorter vectors of the same
-    elements.
+    takes the lanes of {m} from {v}, the others are {x}. `load_signed` reads the lanes for which {s}
+    has -1 instead of 0, where there is no `load_partial`; then `choose` goes by {s}. `narrower` are
+    shorter vectors of the same elements.
     """
 
     type: str
@@ -43,6 +44,7 @@ class VectorDialect:
     operations: tuple[tuple[str, str], ...] = ()
     alternate: tuple[str, str] = ("{a}", "{b}")
     indices: tuple[str, str] = ("", "")
+    load_signed: str | None = None
     choose: str | None = None
     narrower: tuple[VectorDialect, ...] = ()
 
@@ -147,6 +149,9 @@ _AVX2 = VectorDialect(
         "0x88",
         "0xDD",
     ),
+    load_signed="_mm256_maskload_ps({p}, _mm256_setr_epi32({s}))",
+    choose="_mm256_blendv_ps(_mm256_set1_ps({x}), {v}, "
+    "_mm256_castsi256_ps(_mm256_setr_epi32({s})))",
 )
 _AVX2_DOUBLE = VectorDialect(
     type="__m256d",
@@ -299,7 +304,12 @@ _AVX512_8 = replace(
     indices=_indices("__m256i", "_mm256_set_epi32", 8),
 )
 _AVX512_4 = _masked(_SSE42, "_mm", "ps")
-_AVX2_4 = replace(_SSE42, multiply_add="_mm_fmadd_ps({a}, {b}, {c})")
+_AVX2_4 = replace(
+    _SSE42,
+    multiply_add="_mm_fmadd_ps({a}, {b}, {c})",
+    load_signed="_mm_maskload_ps({p}, _mm_setr_epi32({s}))",
+    choose="_mm_blendv_ps(_mm_set1_ps({x}), {v}, _mm_castsi128_ps(_mm_setr_epi32({s})))",
+)
 _AVX2_2_DOUBLE = replace(_SSE42_DOUBLE, multiply_add="_mm_fmadd_pd({a}, {b}, {c})")
 
 VECTOR_DIALECTS: dict[tuple[str, str], VectorDialect] = {

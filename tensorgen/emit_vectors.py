@@ -31,17 +31,19 @@ def loaded_text(dialect: VectorDialect, pointer: str, load: VectorLoad) -> str |
     """The vector that is loaded; None if the instruction set cannot leave lanes out."""
     if load.count == dialect.lanes:
         return dialect.load.format(p=pointer)
-    if dialect.load_partial is None:
+    template = dialect.load_partial or dialect.load_signed
+    if template is None:
         return None
-    mask = mask_text(range(load.first, load.first + load.count))
-    text = dialect.load_partial.format(p=pointer, m=mask)
+    read = range(load.first, load.first + load.count)
+    signs = ", ".join("-1" if lane in read else "0" for lane in range(dialect.lanes))
+    text = template.format(p=pointer, m=mask_text(read), s=signs)
     if load.outside == 0:
         return text
     if dialect.choose is None:
         return None
     outside = {float("inf"): "INFINITY", float("-inf"): "-INFINITY"}.get(load.outside)
     value = outside if outside is not None else repr(load.outside)
-    return dialect.choose.format(x=value, m=mask, v=text)
+    return dialect.choose.format(x=value, m=mask_text(read), s=signs, v=text)
 
 
 def applied_text(dialect: VectorDialect, operation: str, left: Register, right: Register) -> str:

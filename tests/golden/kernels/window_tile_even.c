@@ -14,12 +14,11 @@ static void window_tile_even(const float *restrict x, float *restrict out)
             __m256 high;
             acc_0 = _mm256_set1_ps(-INFINITY);
             acc_1 = _mm256_set1_ps(-INFINITY);
-            {
-                float part[8] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY,
-                    -INFINITY, -INFINITY};
-                memcpy(part + 1, x + j * 80, 7 * sizeof(part[0]));
-                low = _mm256_loadu_ps(part);
-            }
+            low = _mm256_blendv_ps(_mm256_set1_ps(-INFINITY), _mm256_maskload_ps((const float
+                *)((uintptr_t)(x + j * 80) - sizeof(float)), _mm256_setr_epi32(0, -1, -1, -1, -1,
+                -1, -1, -1)), _mm256_castsi256_ps(_mm256_setr_epi32(0, -1, -1, -1, -1, -1, -1,
+                -1)));
+            TASOR_KEEP(low);
             high = _mm256_loadu_ps(x + j * 80 + 7);
             TASOR_KEEP(high);
             row = _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(_mm256_shuffle_ps(low,
@@ -30,12 +29,10 @@ static void window_tile_even(const float *restrict x, float *restrict out)
                 _CMP_UNORD_Q));
             acc_0 = _mm256_blendv_ps(_mm256_max_ps(acc_0, row), acc_0, _mm256_cmp_ps(acc_0, acc_0,
                 _CMP_UNORD_Q));
-            {
-                float part[8] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY,
-                    -INFINITY, -INFINITY};
-                memcpy(part + 1, x + j * 80 + 16, 7 * sizeof(part[0]));
-                low = _mm256_loadu_ps(part);
-            }
+            low = _mm256_blendv_ps(_mm256_set1_ps(-INFINITY), _mm256_maskload_ps(x + j * 80 + 15,
+                _mm256_setr_epi32(0, -1, -1, -1, -1, -1, -1, -1)),
+                _mm256_castsi256_ps(_mm256_setr_epi32(0, -1, -1, -1, -1, -1, -1, -1)));
+            TASOR_KEEP(low);
             high = _mm256_loadu_ps(x + j * 80 + 23);
             TASOR_KEEP(high);
             row = _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(_mm256_shuffle_ps(low,
@@ -46,12 +43,10 @@ static void window_tile_even(const float *restrict x, float *restrict out)
                 _CMP_UNORD_Q));
             acc_1 = _mm256_blendv_ps(_mm256_max_ps(acc_1, row), acc_1, _mm256_cmp_ps(acc_1, acc_1,
                 _CMP_UNORD_Q));
-            {
-                float part[8] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY,
-                    -INFINITY, -INFINITY};
-                memcpy(part + 1, x + j * 80 + 32, 7 * sizeof(part[0]));
-                low = _mm256_loadu_ps(part);
-            }
+            low = _mm256_blendv_ps(_mm256_set1_ps(-INFINITY), _mm256_maskload_ps(x + j * 80 + 31,
+                _mm256_setr_epi32(0, -1, -1, -1, -1, -1, -1, -1)),
+                _mm256_castsi256_ps(_mm256_setr_epi32(0, -1, -1, -1, -1, -1, -1, -1)));
+            TASOR_KEEP(low);
             high = _mm256_loadu_ps(x + j * 80 + 39);
             TASOR_KEEP(high);
             row = _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(_mm256_shuffle_ps(low,
@@ -76,33 +71,27 @@ static void window_tile_even(const float *restrict x, float *restrict out)
             acc_1 = _mm_set1_ps(-INFINITY);
             low = _mm_loadu_ps(x + j * 80 + 9);
             TASOR_KEEP(low);
-            {
-                float part[4] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY};
-                memcpy(part, x + j * 80 + 13, 3 * sizeof(part[0]));
-                high = _mm_loadu_ps(part);
-            }
+            high = _mm_blendv_ps(_mm_set1_ps(-INFINITY), _mm_maskload_ps(x + j * 80 + 13,
+                _mm_setr_epi32(-1, -1, -1, 0)), _mm_castsi128_ps(_mm_setr_epi32(-1, -1, -1, 0)));
+            TASOR_KEEP(high);
             row = _mm_shuffle_ps(low, high, 0x88);
             taps = _mm_shuffle_ps(low, high, 0xDD);
             row = _mm_blendv_ps(_mm_max_ps(row, taps), row, _mm_cmpunord_ps(row, row));
             acc_0 = _mm_blendv_ps(_mm_max_ps(acc_0, row), acc_0, _mm_cmpunord_ps(acc_0, acc_0));
             low = _mm_loadu_ps(x + j * 80 + 25);
             TASOR_KEEP(low);
-            {
-                float part[4] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY};
-                memcpy(part, x + j * 80 + 29, 3 * sizeof(part[0]));
-                high = _mm_loadu_ps(part);
-            }
+            high = _mm_blendv_ps(_mm_set1_ps(-INFINITY), _mm_maskload_ps(x + j * 80 + 29,
+                _mm_setr_epi32(-1, -1, -1, 0)), _mm_castsi128_ps(_mm_setr_epi32(-1, -1, -1, 0)));
+            TASOR_KEEP(high);
             row = _mm_shuffle_ps(low, high, 0x88);
             taps = _mm_shuffle_ps(low, high, 0xDD);
             row = _mm_blendv_ps(_mm_max_ps(row, taps), row, _mm_cmpunord_ps(row, row));
             acc_1 = _mm_blendv_ps(_mm_max_ps(acc_1, row), acc_1, _mm_cmpunord_ps(acc_1, acc_1));
             low = _mm_loadu_ps(x + j * 80 + 41);
             TASOR_KEEP(low);
-            {
-                float part[4] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY};
-                memcpy(part, x + j * 80 + 45, 3 * sizeof(part[0]));
-                high = _mm_loadu_ps(part);
-            }
+            high = _mm_blendv_ps(_mm_set1_ps(-INFINITY), _mm_maskload_ps(x + j * 80 + 45,
+                _mm_setr_epi32(-1, -1, -1, 0)), _mm_castsi128_ps(_mm_setr_epi32(-1, -1, -1, 0)));
+            TASOR_KEEP(high);
             row = _mm_shuffle_ps(low, high, 0x88);
             taps = _mm_shuffle_ps(low, high, 0xDD);
             row = _mm_blendv_ps(_mm_max_ps(row, taps), row, _mm_cmpunord_ps(row, row));
@@ -117,12 +106,10 @@ static void window_tile_even(const float *restrict x, float *restrict out)
             __m256 low;
             __m256 high;
             acc_0 = _mm256_set1_ps(-INFINITY);
-            {
-                float part[8] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY,
-                    -INFINITY, -INFINITY};
-                memcpy(part + 1, x + j * 80 + 48, 7 * sizeof(part[0]));
-                low = _mm256_loadu_ps(part);
-            }
+            low = _mm256_blendv_ps(_mm256_set1_ps(-INFINITY), _mm256_maskload_ps(x + j * 80 + 47,
+                _mm256_setr_epi32(0, -1, -1, -1, -1, -1, -1, -1)),
+                _mm256_castsi256_ps(_mm256_setr_epi32(0, -1, -1, -1, -1, -1, -1, -1)));
+            TASOR_KEEP(low);
             high = _mm256_loadu_ps(x + j * 80 + 55);
             TASOR_KEEP(high);
             row = _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(_mm256_shuffle_ps(low,
@@ -133,12 +120,10 @@ static void window_tile_even(const float *restrict x, float *restrict out)
                 _CMP_UNORD_Q));
             acc_0 = _mm256_blendv_ps(_mm256_max_ps(acc_0, row), acc_0, _mm256_cmp_ps(acc_0, acc_0,
                 _CMP_UNORD_Q));
-            {
-                float part[8] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY,
-                    -INFINITY, -INFINITY};
-                memcpy(part + 1, x + j * 80 + 64, 7 * sizeof(part[0]));
-                low = _mm256_loadu_ps(part);
-            }
+            low = _mm256_blendv_ps(_mm256_set1_ps(-INFINITY), _mm256_maskload_ps(x + j * 80 + 63,
+                _mm256_setr_epi32(0, -1, -1, -1, -1, -1, -1, -1)),
+                _mm256_castsi256_ps(_mm256_setr_epi32(0, -1, -1, -1, -1, -1, -1, -1)));
+            TASOR_KEEP(low);
             high = _mm256_loadu_ps(x + j * 80 + 71);
             TASOR_KEEP(high);
             row = _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(_mm256_shuffle_ps(low,
@@ -160,22 +145,18 @@ static void window_tile_even(const float *restrict x, float *restrict out)
             acc_0 = _mm_set1_ps(-INFINITY);
             low = _mm_loadu_ps(x + j * 80 + 57);
             TASOR_KEEP(low);
-            {
-                float part[4] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY};
-                memcpy(part, x + j * 80 + 61, 3 * sizeof(part[0]));
-                high = _mm_loadu_ps(part);
-            }
+            high = _mm_blendv_ps(_mm_set1_ps(-INFINITY), _mm_maskload_ps(x + j * 80 + 61,
+                _mm_setr_epi32(-1, -1, -1, 0)), _mm_castsi128_ps(_mm_setr_epi32(-1, -1, -1, 0)));
+            TASOR_KEEP(high);
             row = _mm_shuffle_ps(low, high, 0x88);
             taps = _mm_shuffle_ps(low, high, 0xDD);
             row = _mm_blendv_ps(_mm_max_ps(row, taps), row, _mm_cmpunord_ps(row, row));
             acc_0 = _mm_blendv_ps(_mm_max_ps(acc_0, row), acc_0, _mm_cmpunord_ps(acc_0, acc_0));
             low = _mm_loadu_ps(x + j * 80 + 73);
             TASOR_KEEP(low);
-            {
-                float part[4] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY};
-                memcpy(part, x + j * 80 + 77, 3 * sizeof(part[0]));
-                high = _mm_loadu_ps(part);
-            }
+            high = _mm_blendv_ps(_mm_set1_ps(-INFINITY), _mm_maskload_ps(x + j * 80 + 77,
+                _mm_setr_epi32(-1, -1, -1, 0)), _mm_castsi128_ps(_mm_setr_epi32(-1, -1, -1, 0)));
+            TASOR_KEEP(high);
             row = _mm_shuffle_ps(low, high, 0x88);
             taps = _mm_shuffle_ps(low, high, 0xDD);
             row = _mm_blendv_ps(_mm_max_ps(row, taps), row, _mm_cmpunord_ps(row, row));
