@@ -17,18 +17,13 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from tensorgen.expr import (
-    Apply,
     Axis,
     Cast,
-    Const,
     Expr,
     Load,
-    Reduce,
     const,
-    free_axes,
     neutral_element,
     substitute,
-    walk,
 )
 from tensorgen.loop import (
     Allocate,
@@ -54,14 +49,12 @@ from tensorgen.loop import (
 from tensorgen.lower_loops import Span, replace_axes, spans
 from tensorgen.parameters import parameter_buffers
 from tensorgen.schedule import ColumnRun, ScheduleError, WindowTile
-from tensorgen.simplify import simplify, simplify_index
+from tensorgen.simplify import simplify
 from tensorgen.task import Task
 from tensorgen.types import int64
+from tensorgen.vector_epilogue import VectorEpilogue, stays_in_registers
 from tensorgen.widen import widen
 from tensorgen.window import NO_AXIS, Window, window_of
-
-VECTOR_OPERATIONS = frozenset({"add", "sub", "mul", "div", "max", "min"})
-"""Operators that an epilogue may use to stay in registers."""
 
 Inside = tuple[tuple[bool, ...], ...]
 """For each row of a tile and each row of the window, whether the tap is inside the plane."""
@@ -344,10 +337,10 @@ class _WindowLowering:
         self, tile: _Tile, accumulators: Sequence[Register]
     ) -> tuple[tuple[Stmt, ...], tuple[Register, ...]]:
         """Bring the accumulators through the epilogue into the result."""
-        if not _stays_in_registers(self.window, self.output):
+        if not stays_in_registers(self.window, self.output):
             return self._finish_elements(tile, accumulators), ()
         zero = const(0, int64)
-        epilogue = _VectorEpilogue(self.window, self.inputs, tile, {}, [], [])
+        epilogue = VectorEpilogue(self.window, self.inputs, tile.lanes, tile.count, {}, [], [])
         for r, register in enumerate(accumulators):
             place = {**self.axes, **self._cell(tile, const(r, int64), zero)}
             value = epilogue.value(self.window.epilogue, register, place)
@@ -388,58 +381,6 @@ class _WindowLowering:
         return self.inputs[term.operand].at(term.indices[0])
 
 
-@dataclass(frozen=True, slots=True)
-class _VectorEpilogue:
-    """The epilogue of one tile in registers: what all rows share is computed once."""
-
-    window: Window
-    inputs: tuple[Buffer, ...]
-    tile: _Tile
-    known: dict[Expr, Register]
-    registers: list[Register]
-    statements: list[Stmt]
-
-    def value(self, term: Expr, accumulator: Register, place: dict[Axis, Expr]) -> Register:
-        """The register that holds a term for one row of the tile."""
-        if isinstance(term, Load) and term.operand == self.window.window_operand:
-            return accumulator
-        if _is_uniform(term, self.window):
-            scalar = self._located(replace_axes(term, place))
-            if scalar not in self.known:
-                self.known[scalar] = self._register()
-                self.statements.append(Fill(self.known[scalar], scalar))
-            return self.known[scalar]
-        match term:
-            case Load(operand=operand, indices=(index,)):
-                register = self._register()
-                at, count = replace_axes(index, place), self.tile.count
-                self.statements.append(VectorLoad(register, self.inputs[operand], at, count))
-                return register
-            case Apply(op=op, args=(left, right)):
-                first = self.value(left, accumulator, place)
-                second = self.value(right, accumulator, place)
-                # What is not needed again is overwritten.
-                target = accumulator if accumulator in (first, second) else self._register()
-                name = _operation(op.name, right)
-                self.statements.append(VectorApply(name, target, first, second))
-                return target
-            case _:
-                raise AssertionError("the epilogue does not stay in registers")
-
-    def _register(self) -> Register:
-        name = f"value_{len(self.registers)}"
-        register = Register(name, self.window.dtype, self.tile.lanes)
-        self.registers.append(register)
-        return register
-
-    def _located(self, term: Expr) -> Expr:
-        """The term over the kernel's buffers."""
-        return substitute(
-            term,
-            lambda t: self.inputs[t.operand].at(t.indices[0]) if isinstance(t, Load) else None,
-        )
-
-
 def _column_groups(window: Window) -> tuple[tuple[int, ...], ...]:
     """The columns of the window whose taps are loaded together: at stride 2, neighbours. The same
     on every target, since they are the order of sums."""
@@ -477,48 +418,6 @@ def _written(body: tuple[Stmt, ...]) -> frozenset[Register]:
         for statement in statements(body)
         if isinstance(statement, Fill | VectorLoad | VectorApply | Alternate)
     )
-
-
-def _operation(name: str, right: Expr) -> str:
-    """The vector operation: a bound that is no NaN needs no care."""
-    known = isinstance(right, Const) and right.value == right.value
-    return f"{name}_number" if known and name in ("max", "min") else name
-
-
-def _is_uniform(term: Expr, window: Window) -> bool:
-    """True if a term of the epilogue is the same in all lanes."""
-    if window.columns.output in free_axes(term):
-        return False
-    return all(not isinstance(t, Load) or t.operand != window.window_operand for t in walk(term))
-
-
-def _stays_in_registers(window: Window, output: Buffer) -> bool:
-    """True if vector instructions compute the whole epilogue, which uses the fold once."""
-    uses = 0
-
-    def fits(term: Expr) -> bool:
-        nonlocal uses
-        if term.dtype != window.dtype:
-            return False
-        if isinstance(term, Load) and term.operand == window.window_operand:
-            uses += 1
-            return True
-        if _is_uniform(term, window):
-            return not any(isinstance(t, Reduce) for t in walk(term))
-        match term:
-            case Load(indices=(index,)):
-                form = simplify_index(index)
-                column = window.columns.output
-                plain = all(
-                    isinstance(a, Axis) or column not in free_axes(a) for a, _ in form.terms
-                )
-                return plain and form.coefficient(column) == 1
-            case Apply(op=op, args=args):
-                return op.name in VECTOR_OPERATIONS and all(map(fits, args))
-            case _:
-                return False
-
-    return output.dtype == window.dtype and fits(window.epilogue) and uses == 1
 
 
 def _blocks(span: Span) -> Iterator[tuple[int, int]]:
