@@ -96,14 +96,15 @@ static inline __m512 tasor_erf_f32x16(__m512 x)
 }
 """
 
-# The range instruction gives the lesser magnitude with the sign of its first operand, and a number
-# where one is NaN: an infinite x or quotient stays infinite.
+# A quotient that is infinite has an excess that is infinite or NaN: made finite, it changes nothing.
 _QUOTIENT = """
 static inline __m512 tasor_quotient_f32x16(__m512 x, __m512 y, __m512 reciprocal)
 {
     const __m512 near = _mm512_mul_ps(x, reciprocal);
     const __m512 excess = _mm512_fmsub_ps(near, y, x);
-    const __m512 finite = _mm512_range_ps(excess, _mm512_set1_ps(FLT_MAX), 2);
+    const __m512 most = _mm512_set1_ps(FLT_MAX);
+    const __m512 least = _mm512_set1_ps(-FLT_MAX);
+    const __m512 finite = _mm512_max_ps(_mm512_min_ps(excess, most), least);
     return _mm512_fnmadd_ps(finite, reciprocal, near);
 }
 """
