@@ -96,7 +96,7 @@ static inline __m512 tasor_erf_f32x16(__m512 x)
 }
 """
 
-# A quotient that is infinite has an excess that is infinite or NaN: made finite, it changes nothing.
+# The excess of an infinite quotient is infinite or NaN; made finite, it changes nothing.
 _QUOTIENT = """
 static inline __m512 tasor_quotient_f32x16(__m512 x, __m512 y, __m512 reciprocal)
 {
