@@ -134,7 +134,7 @@ class AnalyticCost:
         lanes = self._lanes(stage)
         last = next((axis for axis in reversed(stage.axes) if axis.extent != 1), None)
         vectors = stage.type.size / lanes
-        if last is not None:
+        if last is not None and last.extent:
             vectors *= -(-last.extent // lanes) * lanes / last.extent
         return vectors * (1.0 + self._term_cycles(stage.body, last, lanes, set()))
 

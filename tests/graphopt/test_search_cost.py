@@ -48,6 +48,11 @@ def test_more_work_costs_more() -> None:
     assert 4 < MODEL.cost(large) / MODEL.cost(small) < 16
 
 
+def test_an_empty_result_costs_a_kernel_that_does_nothing() -> None:
+    task = task_of(graph_of(relu(tensor(0, 2, 0))))
+    assert MODEL.cost(task) == MODEL.machine.kernel_seconds
+
+
 def test_a_product_takes_about_the_time_of_its_multiply_adds() -> None:
     target = Target.named("x86-64-v4")
     task = product(512, 512, 512)
