@@ -30,6 +30,7 @@ from tensorgen.expr import (
     select,
     substitute,
 )
+from tensorgen.flat import flat_index
 from tensorgen.loop import (
     Allocate,
     Buffer,
@@ -53,7 +54,7 @@ from tensorgen.lower_loops import Span, replace_axes, spans
 from tensorgen.schedule import RegisterTile, ScheduleError, VectorSource
 from tensorgen.simplify import Affine, affine, simplify
 from tensorgen.task import Task
-from tensorgen.types import TensorType, int64, row_major_strides
+from tensorgen.types import TensorType, int64
 
 Packing = tuple[TensorExpr | None, ...]
 
@@ -356,11 +357,7 @@ def _length(axes: Sequence[Axis]) -> int:
 
 def _row_major(axes: Sequence[Axis], values: dict[Axis, Expr]) -> Expr:
     """The row-major position of a point on a grid of axes."""
-    strides = row_major_strides(tuple(axis.extent for axis in axes))
-    total: Expr = const(0, int64)
-    for axis, stride in zip(axes, strides, strict=True):
-        total = total + values[axis] * stride
-    return simplify(total)
+    return flat_index([values[axis] for axis in axes], tuple(axis.extent for axis in axes))
 
 
 def _panel_axes(factor: Affine, roles: Roles, tiled: tuple[Axis, ...]) -> tuple[Axis, ...]:

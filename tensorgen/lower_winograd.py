@@ -38,8 +38,8 @@ from tensorgen.expr import (
     const,
     operand_name,
     select,
-    substitute,
 )
+from tensorgen.flat import flat_index
 from tensorgen.loop import (
     Allocate,
     Buffer,
@@ -65,7 +65,7 @@ from tensorgen.minimal_filtering import Row
 from tensorgen.schedule import ScheduleError, WinogradTile
 from tensorgen.simplify import affine, simplify
 from tensorgen.task import Task
-from tensorgen.types import DType, TensorType, float64, int64, row_major_strides
+from tensorgen.types import DType, TensorType, float64, int64
 from tensorgen.winograd import (
     TRIVIAL,
     FilteredContraction,
@@ -380,7 +380,8 @@ class _Lowering:
         channel = self.counter("c", self.channels)
         weights = inputs[self.contraction.operands[form.weights]]
         blocks = -(-_size(form.features) // self.width)
-        batch = _row_major(form.batch, block.values)
+        extents = tuple(axis.extent for axis in form.batch)
+        batch = flat_index([block.values[axis] for axis in form.batch], extents)
         panel = ((batch * blocks + features) * self.points + point) * self.depth
         lane = (panel + tap * self.channels + channel) * self.width
         step: list[Stmt] = [
@@ -547,7 +548,7 @@ class _Lowering:
                     for grid, tap in ((outer, i), (inner, j)):
                         if grid.window:
                             values[grid.window.tap] = const(tap, int64)
-                    load = cast(source[_placed(factor.expr, values)], float64)
+                    load = cast(source[replace_axes(factor.expr, values)], float64)
                     weight = _coefficient(outer, down, i) * _coefficient(inner, across, j)
                     total = load * weight if total is None else total + load * weight
             assert total is not None
@@ -583,17 +584,6 @@ def _over(outer: Counter, lane: Counter, body: Sequence[Stmt]) -> tuple[Stmt, ..
 
 def _size(axes: Sequence[Axis]) -> int:
     return prod(axis.extent for axis in axes)
-
-
-def _row_major(axes: Sequence[Axis], values: Mapping[Axis, Expr]) -> Expr:
-    total: Expr = const(0, int64)
-    for axis, stride in zip(axes, row_major_strides(tuple(a.extent for a in axes)), strict=True):
-        total = total + values[axis] * stride
-    return simplify(total)
-
-
-def _placed(expr: Expr, values: Mapping[Axis, Expr]) -> Expr:
-    return substitute(expr, lambda t: values.get(t) if isinstance(t, Axis) else None)
 
 
 def _combination(weights: Row, elements: Sequence[Load]) -> Expr:
