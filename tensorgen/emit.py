@@ -50,6 +50,7 @@ from tensorgen.loop import (
     LoopKernel,
     LoopKind,
     MultiplyAdd,
+    Prefetch,
     Register,
     Space,
     Stmt,
@@ -248,6 +249,10 @@ class _Printer:
                 self._assignment(f"{register.name} = ", filled)
             case VectorLoad():
                 self._vector_load(statement)
+            case Prefetch(buffer=buffer, index=index):
+                self.used.add(buffer.number)
+                name = self.buffers[buffer.number][1]
+                self.line(f"TASOR_PREFETCH({name}, {self.text(index)});")
             case VectorStore():
                 self._vector_store(statement)
             case MultiplyAdd(target=target, left=left, right=right):

@@ -158,6 +158,14 @@ class VectorLoad:
 
 
 @dataclass(frozen=True, slots=True)
+class Prefetch:
+    """Bring the line of `buffer[index]` near, for a later load. A hint: `index` may lie outside."""
+
+    buffer: Buffer
+    index: Expr
+
+
+@dataclass(frozen=True, slots=True)
 class VectorStore:
     """`buffer[index + l] = register[l]` for the first `count` lanes."""
 
@@ -206,6 +214,7 @@ Stmt = (
     | Declare
     | Fill
     | VectorLoad
+    | Prefetch
     | VectorStore
     | MultiplyAdd
     | VectorApply
@@ -279,6 +288,7 @@ def statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
                 Store()
                 | Fill()
                 | VectorLoad()
+                | Prefetch()
                 | VectorStore()
                 | MultiplyAdd()
                 | VectorApply()

@@ -24,6 +24,7 @@ from tensorgen.loop import (
     If,
     LoopKernel,
     MultiplyAdd,
+    Prefetch,
     Register,
     Stmt,
     Store,
@@ -116,6 +117,8 @@ def _run(statement: Stmt, state: _State) -> None:
             )
         case VectorLoad():
             _vector_load(statement, state)
+        case Prefetch():
+            pass
         case VectorStore(buffer=buffer, index=index, register=register, count=count):
             memory, start = state.memory[buffer.number], int(_value(index, state))
             for lane in range(count):

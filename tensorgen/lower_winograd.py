@@ -29,6 +29,7 @@ from tensorgen.expr import (
     Const,
     Expr,
     Load,
+    Select,
     Tensor,
     TensorExpr,
     all_of,
@@ -40,6 +41,7 @@ from tensorgen.expr import (
     select,
 )
 from tensorgen.flat import flat_index
+from tensorgen.lane_choices import lane_choices
 from tensorgen.loop import (
     Allocate,
     Buffer,
@@ -60,7 +62,8 @@ from tensorgen.loop import (
 )
 from tensorgen.lower_contraction import Packing
 from tensorgen.lower_epilogue import along_lanes, epilogue_value
-from tensorgen.lower_loops import replace_axes, spans
+from tensorgen.lower_loops import pieces, replace_axes, spans
+from tensorgen.lower_prologue import prologue_element
 from tensorgen.minimal_filtering import Row
 from tensorgen.schedule import ScheduleError, WinogradTile
 from tensorgen.simplify import affine, simplify
@@ -78,7 +81,11 @@ from tensorgen.winograd import (
 def lower_winograd(task: Task, schedule: WinogradTile) -> tuple[LoopKernel, Packing]:
     """The loops of a convolution under minimal filtering, and the packing of its inputs."""
     contraction = contraction_of(task)
-    form = None if contraction is None else filtered_contraction(contraction, task.constant)
+    form = (
+        None
+        if contraction is None
+        else filtered_contraction(contraction, contraction.constant(task))
+    )
     if form is None:
         raise ScheduleError("winograd: expected a convolution by constants, got " + str(task)[:200])
     if len(schedule.results) != len(form.filtered):
@@ -188,14 +195,13 @@ class _Lowering:
         products = numbers.buffer(
             "products", self.dtype, self.points * self.schedule.chunk * self.width, Space.SCRATCH
         )
-        data = inputs[contraction.operands[form.data]]
         body: list[Stmt] = []
         for span in spans(prod(self.strip_extents), most):
             block = self.counter("block", span.blocks)
             first = simplify(block * span.length + span.start)
             place = _Block(first, span.length, values)
             stages = (
-                *self._transform(place, data, transformed, strip),
+                *self._transform(place, inputs, transformed, strip),
                 *self._multiply(place, inputs, output, transformed, products),
             )
             body += _nested((*loops, block), stages, LoopKind.SERIAL)
@@ -220,7 +226,7 @@ class _Lowering:
     # Data
 
     def _transform(
-        self, block: _Block, data: Buffer, transformed: Buffer, strip: Buffer
+        self, block: _Block, inputs: tuple[Buffer, ...], transformed: Buffer, strip: Buffer
     ) -> tuple[Stmt, ...]:
         """B^T d B for every tile of a block of strips."""
         numbers, lanes = self.numbers, self.schedule.lanes
@@ -258,7 +264,7 @@ class _Lowering:
             across.append(Store(transformed, index, _combination(weights, elements)))
         passes = (*_over(column, lane, down), *_over(line, lane, across))
         tiles = _nested((tile,), (Allocate(columns, passes),), LoopKind.SERIAL)
-        relaid = self._relay(block, data, strip, deep, row, group)
+        relaid = self._relay(block, inputs, strip, deep, row, group)
         body = (Allocate(strip, (*relaid, *tiles)),)
         return _nested((deep, row, group), body, self._shared)
 
@@ -269,7 +275,7 @@ class _Lowering:
     def _relay(
         self,
         block: _Block,
-        data: Buffer,
+        inputs: tuple[Buffer, ...],
         strip: Buffer,
         deep: Counter,
         row: Counter,
@@ -295,25 +301,40 @@ class _Lowering:
             values |= {outer.window.output: height, outer.window.tap: const(0, int64)}
             inside.append(height < outer.positions)
         assert inner.window is not None
-        known = min(self._strip_width, inner.positions)
-        reached = self.counter("w", known)
-        values |= {inner.window.output: reached, inner.window.tap: const(0, int64)}
-        index = replace_axes(self.contraction.factors[form.data].expr, values)
-        start = line * self._strip_width
-        copied = Store(strip, simplify((start + reached) * lanes + lane), data.at(index))
-        beyond = self.counter("w", self._strip_width - known)
+        across = self.numbers.axis("w", self._strip_width)
+        values |= {inner.window.output: across, inner.window.tap: const(0, int64)}
+        inside.append(across < inner.positions)
+        element = self._datum(inputs, values)
         zero = const(0, self.dtype)
-        cleared = Store(strip, simplify((start + known + beyond) * lanes + lane), zero)
-        copy = _nested((reached,), (copied,), LoopKind.ROLLED)
-        condition = simplify(all_of(inside))
-        statements: tuple[Stmt, ...] = copy
-        if condition != const(True, condition.dtype):
-            empty = (Store(strip, copied.index, zero),)
-            clear = _nested((reached,), empty, LoopKind.ROLLED)
-            statements = (If(condition, copy, clear),)
-        if self._strip_width > known:
-            statements += _nested((beyond,), (cleared,), LoopKind.ROLLED)
-        return _nested((lane, line), statements, LoopKind.ROLLED)
+        if isinstance(element, Select) and element.otherwise == zero:
+            inside.append(element.condition)
+            element = element.then
+        value = simplify(select(all_of(inside), element, zero))
+        position = (line * self._strip_width + across) * lanes + lane
+        statements: list[Stmt] = []
+        for first, last in pieces(value, across, 1):
+            reached = self.counter("w", last - first)
+            place = {across: simplify(reached + first)}
+            store = Store(strip, replace_axes(position, place), replace_axes(value, place))
+            statements += self._rolled(reached, store)
+        return _nested((lane, line), tuple(statements), LoopKind.ROLLED)
+
+    def _datum(self, inputs: tuple[Buffer, ...], values: Mapping[Axis, Expr]) -> Expr:
+        """What the data is at a point of the contraction's axes; a prologue is computed there."""
+        contraction, data = self.contraction, self.form.data
+        if contraction.prologue is not None:
+            return prologue_element(contraction.prologue, inputs, values)
+        index = replace_axes(contraction.factors[data].expr, values)
+        return inputs[contraction.operands[data]].at(index)
+
+    @staticmethod
+    def _rolled(counter: Counter, store: Store) -> tuple[Stmt, ...]:
+        """A loop that stores, or two, under the conditions that it does not change."""
+
+        def loop(inner: Store) -> tuple[Stmt, ...]:
+            return _nested((counter,), (inner,), LoopKind.ROLLED)
+
+        return lane_choices(counter, store, loop) if isinstance(counter, Axis) else loop(store)
 
     # Products
 

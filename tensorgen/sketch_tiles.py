@@ -8,12 +8,14 @@ predict time. (Research: `tuning`, section c; the tile model is that of oneDNN's
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import gcd, inf, prod
 from typing import Generic, TypeVar
 
 from tensorgen.contraction import Contraction, Roles, assign_roles
 from tensorgen.dialects import VectorDialect
+from tensorgen.expr import Axis
+from tensorgen.prologue import Slab
 from tensorgen.schedule import RegisterTile, VectorSource
 from tensorgen.simplify import affine
 from tensorgen.task import Task
@@ -38,6 +40,20 @@ MOST_VECTORS = 8
 
 TRANSPOSED_STORE = 1.5
 """Cycles for each element stored one by one."""
+
+COPY, FAR_COPY, SHARED_COPY = 0.35, 0.7, 1.0
+"""Cycles to make one element of a prologue: in the second-level cache of the core that reads it,
+beyond that cache, and for cores to read what others have written."""
+
+REGION = 3000.0
+"""Cycles for threads to meet behind a loop that they shared and to share the next one."""
+
+NEAR_BYTES = 512 << 10
+"""What is read again and again stays in the second-level cache up to so many bytes."""
+
+WEIGHT_BYTES, EXPOSED = 12.0, 0.5
+"""Bytes of weights beyond the second-level cache that arrive in a cycle, and the share of that time
+that no arithmetic covers."""
 
 
 Chosen = TypeVar("Chosen", covariant=True)
@@ -66,11 +82,16 @@ def _tiles_for(
     task: Task, roles: Roles, vector: int, dialect: VectorDialect, threads: int
 ) -> Iterator[Estimate[RegisterTile]]:
     contraction = roles.contraction
-    constant = [task.constant[operand] for operand in contraction.operands]
+    constant = contraction.constant(task)
     unit_stride = contraction.factors[vector].coefficient(roles.vectors[-1]) == 1
     row_extent = roles.rows[-1].extent if roles.rows else 1
     work = _tiled_work(roles, vector, dialect.lanes)
     vectors_outer = _vectors_outer(roles, vector)
+    prologues = tuple(_prologues(roles, vector, threads))
+    ahead = (
+        not constant[1 - vector] and _comes_from_afar(roles, 1 - vector, roles.rows),
+        not constant[vector] and _comes_from_afar(roles, vector, roles.vectors),
+    )
     for source in VectorSource:
         if source is VectorSource.PACKED and not constant[vector]:
             continue
@@ -82,10 +103,62 @@ def _tiles_for(
         for rows, vectors in tile_shapes(row_extent, roles.vectors[-1].extent, dialect):
             outer = source is VectorSource.RUNTIME or vectors_outer
             schedule = RegisterTile(
-                vector, source, row_packed, rows, vectors, dialect.lanes, outer, threads > 1
-            )
-            cycles = _cycles(work, schedule, dialect) * _share(roles, schedule, threads)
-            yield Estimate(schedule, cycles)
+                vector, source, row_packed, rows, vectors, dialect.lanes, outer, threads > 1,
+                ahead=ahead[source is VectorSource.DIRECT],
+            )  # fmt: skip
+            cycles = _cycles(work, schedule, dialect)
+            for inside, copied, share in prologues:
+                if inside:
+                    made = replace(schedule, prologue=inside)
+                    yield Estimate(made, cycles * share + copied)
+                    continue
+                yield Estimate(schedule, cycles * _share(roles, schedule, threads) + copied)
+                if threads > 1 and source is not VectorSource.RUNTIME:
+                    grid = replace(schedule, grid=True)
+                    shared = cycles * _share(roles, grid, threads)
+                    regions = _regions(roles, grid)
+                    yield Estimate(grid, shared + copied + regions * REGION)
+
+
+def _comes_from_afar(roles: Roles, factor: int, tiled: tuple[Axis, ...]) -> bool:
+    """True if a factor does not stay in the second-level cache, and neighbouring tiles of it are
+    neighbours in memory, where no cache can foresee which line is read next."""
+    index, dtype = roles.contraction.factors[factor], roles.contraction.dtype
+    size = dtype.bytes * prod(
+        axis.extent
+        for axis in (*roles.contraction.axes, *roles.reduction)
+        if index.coefficient(axis)
+    )
+    return size > NEAR_BYTES and bool(tiled) and index.coefficient(tiled[-1]) == 1
+
+
+def _prologues(roles: Roles, vector: int, threads: int) -> Iterator[tuple[int, float, float]]:
+    """The ways to make a prologue: inside how many loops, the cycles that it takes the busiest
+    thread, and the share of the tiles that this thread has then."""
+    contraction = roles.contraction
+    prologue = contraction.prologue
+    if prologue is None:
+        yield 0, 0.0, 1.0
+        return
+    element = contraction.dtype.bytes
+    weights = element * prod(
+        axis.extent
+        for axis in (*contraction.axes, *roles.reduction)
+        if contraction.factors[1 - prologue.factor].coefficient(axis)
+    )
+    moving = prologue.moved_by(roles.outer)
+    for inside in range(len(moving) + 1):
+        fixed = moving[:inside]
+        size = Slab.of(prologue, fixed).size
+        units = prod(axis.extent for axis in fixed)
+        share = -(-units // threads) / units
+        near = size * element <= NEAR_BYTES
+        each = COPY if near else FAR_COPY
+        if threads > 1 and not inside:
+            yield inside, size * (each / threads + SHARED_COPY), 1.0
+            continue
+        again = weights * (units - 1) / WEIGHT_BYTES * EXPOSED if weights > NEAR_BYTES else 0.0
+        yield inside, (size * units * each + again) * share, share
 
 
 def tile_shapes(rows: int, columns: int, dialect: VectorDialect) -> Iterator[tuple[int, int]]:
@@ -184,13 +257,20 @@ def vector_load(panel: int) -> float:
 
 def _share(roles: Roles, schedule: RegisterTile, threads: int) -> float:
     """The part of the work that the busiest thread has."""
-    axes = (*roles.batch, *roles.vectors[:-1])
-    units = prod(axis.extent for axis in axes)
-    units *= -(-roles.vectors[-1].extent // (schedule.vectors * schedule.lanes))
-    if schedule.source is not VectorSource.RUNTIME:
-        units *= prod(axis.extent for axis in roles.rows[:-1])
-        units *= -(-roles.rows[-1].extent // schedule.rows) if roles.rows else 1
+    columns = prod(axis.extent for axis in roles.vectors[:-1])
+    columns *= -(-roles.vectors[-1].extent // (schedule.vectors * schedule.lanes))
+    rows = prod(axis.extent for axis in roles.rows[:-1])
+    rows *= -(-roles.rows[-1].extent // schedule.rows) if roles.rows else 1
+    units = prod(axis.extent for axis in roles.batch)
+    units *= rows * columns if schedule.grid else columns if schedule.vectors_outer else rows
     return -(-units // threads) / units
+
+
+def _regions(roles: Roles, schedule: RegisterTile) -> int:
+    """The loops of a grid that threads share one after the other, besides the first one."""
+    tails = roles.vectors[-1].extent % (schedule.vectors * schedule.lanes) != 0
+    rows = roles.rows[-1].extent if roles.rows else 1
+    return (1 + tails) * (1 + (rows % schedule.rows != 0 and rows > schedule.rows)) - 1
 
 
 def _broadcast_cost(work: _TiledWork, schedule: RegisterTile) -> float:

@@ -16,10 +16,12 @@ from tensorgen.dialects import VectorDialect
 from tensorgen.minimal_filtering import Row
 from tensorgen.schedule import WinogradTile
 from tensorgen.sketch_tiles import (
+    EXPOSED,
     MULTIPLY_ADD_LATENCY,
     PACKED_BROADCAST,
     TILE_OVERHEAD,
     TRANSPOSED_STORE,
+    WEIGHT_BYTES,
     Estimate,
     parts,
     tile_shapes,
@@ -41,16 +43,12 @@ more of them the transforms multiply by larger numbers, and rounding grows faste
 RELAY = 1.2
 """Cycles to copy one element so that channels lie along the lanes."""
 
-WEIGHT_BYTES, EXPOSED = 12.0, 0.5
-"""Bytes of weights beyond the second-level cache that arrive in a cycle, and the share of that time
-that no arithmetic covers."""
-
 
 def winograd_tiles(
     task: Task, contraction: Contraction, dialect: VectorDialect, target: Target, threads: int
 ) -> Iterator[Estimate[WinogradTile]]:
     """Every way worth considering to filter the windows of a convolution, with its estimate."""
-    form = filtered_contraction(contraction, task.constant)
+    form = filtered_contraction(contraction, contraction.constant(task))
     if form is None or dialect.lanes == 1:
         return
     choices = [range(2, MOST_POINTS - window.tap.extent + 2) for window in form.filtered]

@@ -33,7 +33,7 @@ static const tiny_info info = {
     2u,
     outputs,
     "abababababababababababababababababababababababababababababababab",
-    "f1fc6de1f13045b404517d214be4923b9cb727ccd54559561c74e05d90d64936",
+    "c8f8a4e8a7de2fd521a09cffb3b5ead74dafdb0463e0bd591e9ea51d55767a05",
     "dae0392651095566d7966a12709f26724ea83c05f1bd7b5ca705860883f83fb1"
 };
 
