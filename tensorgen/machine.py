@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from math import inf
 
-from tensorgen.dialects import vector_dialect
-from tensorgen.target import Target
-from tensorgen.types import float32
+from tensorgen.dialects import VectorDialect, vector_dialect
+from tensorgen.target import Isa, Target
+from tensorgen.types import DType, float32
 
 LEVEL_NAMES = ("L1", "L2", "L3", "memory")
 """The levels of memory, from the nearest; a machine may lack the second and the third."""
@@ -24,14 +25,16 @@ TYPICAL_FREQUENCY = 3.0e9
 TYPICAL_DIVISION_CYCLES = 10.0
 """Cycles until a core can begin the next division of a vector by a vector."""
 
-TYPICAL_BANDWIDTHS = (120e9, 80e9, 45e9, 15e9)
-"""Bytes a second that one core reads from the three caches and from memory."""
+TYPICAL_BYTES = (32.0, 16.0, 5.0)
+"""Bytes that one core reads in a cycle from the second and third cache and from memory."""
 
 TYPICAL_REGION_SECONDS, TYPICAL_BARRIER_SECONDS = 2.0e-6, 1.0e-6
 
 MEMORY_CORES = 2
 """Cores that keep the memory of a typical machine busy."""
 
+FIRST_CACHE_SHARE, CACHE_SHARE = 0.75, 0.875
+"""The part of a cache that a panel may fill: the rest is for what is read beside it."""
 
 _LARGEST = 1e24
 
@@ -107,6 +110,53 @@ class Machine:
         assert self.levels[-1].bytes == inf
 
 
+@dataclass(frozen=True, slots=True)
+class Core:
+    """One core of a machine as it runs vectors of one kind: what estimates count in.
+
+    A cycle is the time in which it multiplies and adds as many vectors as the dialect says. `loads`
+    are, from the nearest level, the bytes of a panel that is read from it and what one vector of it
+    costs, in loads from the first cache. `far_bytes` arrive in a cycle from beyond the second
+    cache, which has `second_cache` bytes; 0 if there is none.
+    """
+
+    dialect: VectorDialect
+    frequency: float
+    loads: tuple[tuple[float, float], ...]
+    second_cache: int
+    far_bytes: float
+
+    @staticmethod
+    def of(isa: Isa, dtype: DType, machine: Machine) -> Core | None:
+        """A core with the widest vectors of an instruction set; None if no such elements are
+        computed in vectors."""
+        dialect = vector_dialect(isa, dtype)
+        if dialect is None:
+            return None
+        frequency = machine.flops.alone / _flops_per_cycle(isa)
+        full = frequency * dialect.loads_per_cycle * dialect.lanes * dtype.bytes
+        first, *others = machine.levels
+        loads = [(FIRST_CACHE_SHARE * first.bytes, 1.0)]
+        for level in others:
+            cost = max(full / level.bandwidth.alone, loads[-1][1])
+            loads.append((CACHE_SHARE * level.bytes, cost))
+        second = next((int(level.bytes) for level in others if not level.shared), 0)
+        far = next((level for level in others if level.shared), first)
+        return Core(dialect, frequency, tuple(loads), second, far.bandwidth.alone / frequency)
+
+    def vector_load(self, panel: float) -> float:
+        """Loads from the first cache that one vector of a panel of so many bytes costs."""
+        return next((cost for size, cost in self.loads if panel <= size), self.loads[-1][1])
+
+
+def _flops_per_cycle(isa: Isa) -> float:
+    """Float32 operations of a core in a cycle, in fused multiply-adds of whole vectors."""
+    dialect = vector_dialect(isa, float32)
+    assert dialect is not None, "there are vectors of float32, if of one element"
+    return 2 * dialect.lanes * dialect.multiply_adds_per_cycle
+
+
+@cache
 def typical_machine(target: Target, threads: int = 1) -> Machine:
     """What to expect of a machine that nothing was measured on. Deterministic.
 
@@ -114,11 +164,14 @@ def typical_machine(target: Target, threads: int = 1) -> Machine:
     """
     dialect = vector_dialect(target.isa, float32)
     assert dialect is not None, "there are vectors of float32, if of one element"
-    flops = TYPICAL_FREQUENCY * 2 * dialect.lanes * dialect.multiply_adds_per_cycle
+    flops = TYPICAL_FREQUENCY * _flops_per_cycle(target.isa)
     divisions = TYPICAL_FREQUENCY * dialect.lanes / TYPICAL_DIVISION_CYCLES
-    busy = min(threads, MEMORY_CORES)
-    *near, memory = TYPICAL_BANDWIDTHS
-    rates = [*(Rate(rate, rate * threads) for rate in near), Rate(memory, memory * busy)]
+    first = dialect.lanes * float32.bytes * dialect.loads_per_cycle
+    *near, memory = (TYPICAL_FREQUENCY * min(amount, first) for amount in (first, *TYPICAL_BYTES))
+    rates = [
+        *(Rate(rate, rate * threads) for rate in near),
+        Rate(memory, memory * min(threads, MEMORY_CORES)),
+    ]
     return Machine(
         threads,
         Rate(flops, flops * threads),

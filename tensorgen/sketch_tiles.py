@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import gcd, inf, prod
+from math import gcd, prod
 from typing import Generic, TypeVar
 
 from tensorgen.contraction import Contraction, Roles, assign_roles
 from tensorgen.dialects import VectorDialect
+from tensorgen.machine import Core
 from tensorgen.schedule import RegisterTile, VectorSource
 from tensorgen.simplify import affine
 from tensorgen.task import Task
@@ -25,10 +26,6 @@ TILE_OVERHEAD = 24.0
 PACKED_BROADCAST, IN_PLACE_BROADCAST, CONFLICTING_BROADCAST = 0.5, 0.9, 6.0
 """Load cycles for one broadcast element: from a panel, in place, and in place with rows that
 collide in the first-level cache."""
-
-VECTOR_LOAD = ((24 << 10, 1.0), (900 << 10, 2.0), (inf, 4.0))
-"""Load cycles for one vector of a panel of at most so many bytes: from the first cache, the second,
-and beyond."""
 
 CACHE_PERIOD, CACHE_WAYS = 4096, 8
 """Addresses this many bytes apart share a set of the first-level cache, which has so many ways."""
@@ -52,20 +49,20 @@ class Estimate(Generic[Chosen]):
 
 
 def register_tiles(
-    task: Task, contraction: Contraction, dialect: VectorDialect, threads: int
+    task: Task, contraction: Contraction, core: Core, threads: int
 ) -> Iterator[Estimate[RegisterTile]]:
     """Every register tile worth considering, with its estimate."""
     for vector in (0, 1):
         roles = assign_roles(contraction, vector)
         if not roles.vectors or roles.contraction.operands[0] == roles.contraction.operands[1]:
             continue
-        yield from _tiles_for(task, roles, vector, dialect, threads)
+        yield from _tiles_for(task, roles, vector, core, threads)
 
 
 def _tiles_for(
-    task: Task, roles: Roles, vector: int, dialect: VectorDialect, threads: int
+    task: Task, roles: Roles, vector: int, core: Core, threads: int
 ) -> Iterator[Estimate[RegisterTile]]:
-    contraction = roles.contraction
+    contraction, dialect = roles.contraction, core.dialect
     constant = [task.constant[operand] for operand in contraction.operands]
     unit_stride = contraction.factors[vector].coefficient(roles.vectors[-1]) == 1
     row_extent = roles.rows[-1].extent if roles.rows else 1
@@ -84,7 +81,7 @@ def _tiles_for(
             schedule = RegisterTile(
                 vector, source, row_packed, rows, vectors, dialect.lanes, outer, threads > 1
             )
-            cycles = _cycles(work, schedule, dialect) * _share(roles, schedule, threads)
+            cycles = _cycles(work, schedule, core) * _share(roles, schedule, threads)
             yield Estimate(schedule, cycles)
 
 
@@ -150,11 +147,12 @@ def _tiled_work(roles: Roles, vector: int, lanes: int) -> _TiledWork:
     )
 
 
-def _cycles(work: _TiledWork, schedule: RegisterTile, dialect: VectorDialect) -> float:
+def _cycles(work: _TiledWork, schedule: RegisterTile, core: Core) -> float:
     """Cycles of all tiles on one core."""
+    dialect = core.dialect
     width = schedule.vectors * dialect.lanes
     panel = work.depth * width * work.element_bytes
-    load = vector_load(panel)
+    load = core.vector_load(panel)
     broadcast = PACKED_BROADCAST if schedule.row_packed else _broadcast_cost(work, schedule)
     total = 0.0
     for columns, column_tiles in parts(work.columns, width):
@@ -175,11 +173,6 @@ def _cycles(work: _TiledWork, schedule: RegisterTile, dialect: VectorDialect) ->
         if schedule.source is VectorSource.RUNTIME:
             total += column_tiles * work.depth * columns * work.pack / work.repeated
     return total * work.outer
-
-
-def vector_load(panel: int) -> float:
-    """Load cycles for one vector of a panel of so many bytes."""
-    return next(cost for size, cost in VECTOR_LOAD if panel <= size)
 
 
 def _share(roles: Roles, schedule: RegisterTile, threads: int) -> float:

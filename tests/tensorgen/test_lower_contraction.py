@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tensorgen.contraction import contraction_of
-from tensorgen.dialects import VECTOR_DIALECTS, vector_dialect
+from tensorgen.dialects import VECTOR_DIALECTS
 from tensorgen.loop import For, LoopKind, Space, Store, statements
 from tensorgen.lower import lower
 from tensorgen.schedule import RegisterTile, ScheduleError, VectorSource
@@ -27,7 +27,14 @@ from tests.compiled_kernels import (
     evaluate_task,
     runnable_isas,
 )
-from tests.contraction_tasks import EPILOGUES, convolution, matmul, whole_inputs, with_epilogue
+from tests.contraction_tasks import (
+    EPILOGUES,
+    convolution,
+    matmul,
+    typical_core,
+    whole_inputs,
+    with_epilogue,
+)
 
 ISAS = ("c99", "sse42", "avx2", "avx512", "neon", "neon32")
 
@@ -36,9 +43,8 @@ def candidates(task: Task, isa: str, parallel: bool = False) -> list[RegisterTil
     """Every register tile for the task, each once."""
     contraction = contraction_of(task)
     assert contraction is not None, str(task)
-    dialect = vector_dialect(isa, contraction.dtype)
-    assert dialect is not None
-    tiles = register_tiles(task, contraction, dialect, 2 if parallel else 1)
+    core = typical_core(isa, contraction.dtype)
+    tiles = register_tiles(task, contraction, core, 2 if parallel else 1)
     return list(dict.fromkeys(estimate.schedule for estimate in tiles))
 
 
