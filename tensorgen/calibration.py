@@ -71,12 +71,17 @@ class CalibrationError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """A machine as measured, the file that it is kept in, and the seconds that measuring took just
-    now; None if it was on file."""
+    """A machine as measured, what the figures belong to, the file that keeps them, and the seconds
+    that measuring took just now; None if they were on file."""
 
     machine: Machine
+    identity: Mapping[str, object]
     path: Path
     seconds: float | None
+
+    def document(self) -> dict[str, object]:
+        """What is kept on file, as JSON."""
+        return {**self.identity, "machine": machine_document(self.machine)}
 
 
 def calibrated(target: Target, threads: int) -> Machine:
@@ -113,18 +118,18 @@ def calibrate(
     if not again:
         known = _read(path, identity, tell)
         if known is not None:
-            return Calibration(known, path, None)
+            return Calibration(known, identity, path, None)
     started = time.perf_counter()
     machine, at_rest = _measured(own, threads, cache)
-    taken = time.perf_counter() - started
+    made = Calibration(machine, identity, path, time.perf_counter() - started)
     if at_rest:
-        _write(path, {**identity, "machine": machine_document(machine)}, tell)
+        _write(path, made.document(), tell)
     else:
         tell(
             f"calibration: expected {threads} idle cores, got some with other work; the figures "
             "are too low and not kept"
         )
-    return Calibration(machine, path, taken)
+    return made
 
 
 def _with_own_caches(target: Target) -> Target:
@@ -288,7 +293,6 @@ def _identity(target: Target, threads: int) -> dict[str, object]:
         "schema": SCHEMA,
         "processor": processor(),
         "caches": [target.l1_bytes, target.l2_bytes, target.l3_bytes],
-        "cores": target.cores,
         "compiler": compiler_version(compiler),
         "target": target.name,
         "threads": threads,
