@@ -41,6 +41,7 @@ from tasor.command_compile import (
     saved_document,
     saved_line,
 )
+from tasor.command_line_calibrate import calibrate
 from tasor.command_line_rules import rules
 from tasor.command_optimize import OptimizeOptions, optimize_into, report_document
 from tasor.command_run import Ran, run_folder, run_model
@@ -76,6 +77,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.add_typer(rules)
+app.command("calibrate")(calibrate)
 
 # typer has carried its own copy of click since 0.20; this is the base of usage errors in both.
 _CLICK_ERROR: type[Exception] = next(
@@ -126,6 +128,14 @@ Winograd = Annotated[
 NoWinograd = Annotated[
     bool, typer.Option("--no-winograd", help="no minimal filtering of convolutions: it rounds more")
 ]
+MachineName = Annotated[
+    str | None,
+    typer.Option(
+        "--machine",
+        metavar="FILE|calibrated",
+        help="constants to choose schedules by; see calibrate",
+    ),
+]
 Seed = Annotated[int, typer.Option("--seed", metavar="N", min=0, help="fixes all randomness")]
 
 
@@ -152,6 +162,7 @@ def _compile(
     bind: Bindings = [],  # noqa: B006
     target: TargetName = "host",
     threads: Threads = None,
+    machine: MachineName = None,
     trials: Trials = 0,
     no_search: NoSearch = False,
     no_winograd: NoWinograd = False,
@@ -166,7 +177,7 @@ def _compile(
 ) -> None:
     """Write a model as a self-contained C library."""
     options = _options(shape, bind, target, threads, trials, strict, weights, name)
-    options = replace(options, search=not no_search, winograd=not no_winograd)
+    options = replace(options, search=not no_search, winograd=not no_winograd, machine=machine)
     with Reporter(Verbosity(verbose, not (quiet or json_output), dump)) as reporter:
         result, saved = compile_into(model, output, options, reporter)
     if json_output:
@@ -189,6 +200,7 @@ def _run(
     shape: Shapes = [],  # noqa: B006
     target: TargetName = "host",
     threads: Threads = None,
+    machine: MachineName = None,
     strict: Strict = False,
     json_output: JsonFlag = False,
     quiet: Quiet = False,
@@ -200,14 +212,16 @@ def _run(
     given = named_arrays(inputs, "--input")
     with Reporter(Verbosity(verbose, not (quiet or json_output), dump)) as reporter:
         if os.path.isdir(model):
-            if shape or threads is not None or strict or target != "host":
+            fixed = (shape, threads is not None, machine is not None, strict, target != "host")
+            if any(fixed):
                 raise UsageError(
-                    "run DIR: expected no --shape, --target, --threads or --strict, got one; they "
-                    "are fixed when the folder is compiled"
+                    "run DIR: expected no --shape, --target, --threads, --machine or --strict, got "
+                    "one; they are fixed when the folder is compiled"
                 )
             ran = run_folder(Path(model), given, seed, output, reporter)
         else:
             options = _options(shape, [], target, threads, 0, strict, None, None)
+            options = replace(options, machine=machine)
             ran = run_model(model, given, options, seed, output, reporter)
     if json_output:
         print_json(_ran_document(ran, seed))
@@ -223,6 +237,7 @@ def _show(
     bind: Bindings = [],  # noqa: B006
     target: TargetName = "host",
     threads: Threads = None,
+    machine: MachineName = None,
     strict: Strict = False,
     weights: Weights = None,
     json_output: JsonFlag = False,
@@ -237,6 +252,7 @@ def _show(
             views, content = folder_views(library), dict(library.description)
         else:
             options = _options(shape, bind, target, threads, 0, strict, weights, None)
+            options = replace(options, machine=machine)
             result = compiled(model, options, reporter)
             views = model_views(result, with_graph=verbose > 0)
             content = compilation_document(result)

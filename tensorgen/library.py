@@ -27,7 +27,7 @@ ARENA_ALIGNMENT = 64
 """Bytes that the address of an arena is a multiple of: a cache line, and the widest vector."""
 
 _WAIT_POLICY = "OMP_WAIT_POLICY"
-_SPINNING = {"GOMP_SPINCOUNT": "1000", "KMP_BLOCKTIME": "0"}
+BRIEF_SPINNING = {"GOMP_SPINCOUNT": "1000", "KMP_BLOCKTIME": "0"}
 """Turns of a waiting loop (GNU), and milliseconds (LLVM, Intel), before a thread goes to sleep."""
 
 _OPENMP_RUNTIMES = (b"libgomp.so.1", b"libomp.so.5", b"libomp.so", b"libiomp5.so", b"libomp.dylib")
@@ -209,7 +209,8 @@ def _brief_spinning() -> Iterator[None]:
     threads of one team meet on one core, each of the many short loops of a network then waits for
     the scheduler. What the user says in the environment stands.
     """
-    chosen = {} if _SPINNING.keys() & os.environ.keys() or _WAIT_POLICY in os.environ else _SPINNING
+    asked = BRIEF_SPINNING.keys() & os.environ.keys() or _WAIT_POLICY in os.environ
+    chosen = {} if asked else BRIEF_SPINNING
     os.environ.update(chosen)
     try:
         yield

@@ -24,6 +24,7 @@ from tensorgen.expr import (
     walk,
 )
 from tensorgen.flat import FlatStage, flat_index, flat_loads, merge_axes, merge_reduction_axes
+from tensorgen.machine import Core, Machine, typical_machine
 from tensorgen.schedule import Lanes, Loops, RegisterTile, RowStages, Schedule, WinogradTile
 from tensorgen.simplify import affine, simplify
 from tensorgen.sketch_tiles import Estimate, register_tiles
@@ -50,10 +51,16 @@ LONG_LOOP = 64
 
 
 def default_schedule(
-    task: Task, target: Target, threads: int, *, filtering: bool = True
+    task: Task,
+    target: Target,
+    threads: int,
+    *,
+    machine: Machine | None = None,
+    filtering: bool = True,
 ) -> Schedule:
     """The best schedule by the analytical estimate. Deterministic.
 
+    `machine` has the constants to estimate with; None means those that are typical for the target.
     `filtering` allows minimal filtering of convolutions, which rounds more.
     """
     parallel = threads > 1 and _work(task) >= PARALLEL_WORK
@@ -62,26 +69,34 @@ def default_schedule(
         dialect = vector_dialect(target.isa, window.dtype)
         assert dialect is not None, "windows are of types that have vectors"
         return window_schedule(window, dialect, parallel)
-    best = contraction_estimate(task, target, threads if parallel else 1, filtering=filtering)
+    best = contraction_estimate(
+        task, target, threads if parallel else 1, machine=machine, filtering=filtering
+    )
     if best is not None:
         return best.schedule
     return loop_schedule(task, threads, fused=target.has_fma)
 
 
 def contraction_estimate(
-    task: Task, target: Target, threads: int, *, filtering: bool = True
+    task: Task,
+    target: Target,
+    threads: int,
+    *,
+    machine: Machine | None = None,
+    filtering: bool = True,
 ) -> Estimate[RegisterTile | WinogradTile] | None:
     """The best way to compute a contraction in tiles; None if it is none that they serve."""
     contraction = contraction_of(task)
     if contraction is None or not has_tiles(contraction):
         return None
-    dialect = vector_dialect(target.isa, contraction.dtype)
-    if dialect is None:
+    constants = typical_machine(target, threads) if machine is None else machine
+    core = Core.of(target.isa, contraction.dtype, constants)
+    if core is None:
         return None
     estimates: list[Estimate[RegisterTile | WinogradTile]] = []
-    estimates += register_tiles(task, contraction, dialect, threads)
+    estimates += register_tiles(task, contraction, core, threads)
     if filtering:
-        estimates += winograd_tiles(task, contraction, dialect, target, threads)
+        estimates += winograd_tiles(task, contraction, core, threads)
     return min(estimates, key=lambda e: (e.cycles, str(e.schedule)), default=None)
 
 

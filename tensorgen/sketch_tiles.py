@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from math import gcd, inf, prod
+from math import gcd, prod
 from typing import Generic, TypeVar
 
 from tensorgen.contraction import Contraction, Roles, assign_roles
 from tensorgen.dialects import VectorDialect
 from tensorgen.expr import Axis
+from tensorgen.machine import Core
 from tensorgen.prologue import Slab
 from tensorgen.schedule import RegisterTile, VectorSource
 from tensorgen.simplify import affine
@@ -27,10 +28,6 @@ TILE_OVERHEAD = 24.0
 PACKED_BROADCAST, IN_PLACE_BROADCAST, CONFLICTING_BROADCAST = 0.5, 0.9, 6.0
 """Load cycles for one broadcast element: from a panel, in place, and in place with rows that
 collide in the first-level cache."""
-
-VECTOR_LOAD = ((24 << 10, 1.0), (900 << 10, 2.0), (inf, 4.0))
-"""Load cycles for one vector of a panel of at most so many bytes: from the first cache, the second,
-and beyond."""
 
 CACHE_PERIOD, CACHE_WAYS = 4096, 8
 """Addresses this many bytes apart share a set of the first-level cache, which has so many ways."""
@@ -48,12 +45,9 @@ beyond that cache, and for cores to read what others have written."""
 REGION = 3000.0
 """Cycles for threads to meet behind a loop that they shared and to share the next one."""
 
-NEAR_BYTES = 512 << 10
-"""What is read again and again stays in the second-level cache up to so many bytes."""
-
-WEIGHT_BYTES, EXPOSED = 12.0, 0.5
-"""Bytes of weights beyond the second-level cache that arrive in a cycle, and the share of that time
-that no arithmetic covers."""
+EXPOSED = 2 / 3
+"""The share of the time in which weights arrive from beyond the second-level cache that no
+arithmetic covers."""
 
 
 Chosen = TypeVar("Chosen", covariant=True)
@@ -68,29 +62,29 @@ class Estimate(Generic[Chosen]):
 
 
 def register_tiles(
-    task: Task, contraction: Contraction, dialect: VectorDialect, threads: int
+    task: Task, contraction: Contraction, core: Core, threads: int
 ) -> Iterator[Estimate[RegisterTile]]:
     """Every register tile worth considering, with its estimate."""
     for vector in (0, 1):
         roles = assign_roles(contraction, vector)
         if not roles.vectors or roles.contraction.operands[0] == roles.contraction.operands[1]:
             continue
-        yield from _tiles_for(task, roles, vector, dialect, threads)
+        yield from _tiles_for(task, roles, vector, core, threads)
 
 
 def _tiles_for(
-    task: Task, roles: Roles, vector: int, dialect: VectorDialect, threads: int
+    task: Task, roles: Roles, vector: int, core: Core, threads: int
 ) -> Iterator[Estimate[RegisterTile]]:
-    contraction = roles.contraction
+    contraction, dialect = roles.contraction, core.dialect
     constant = contraction.constant(task)
     unit_stride = contraction.factors[vector].coefficient(roles.vectors[-1]) == 1
     row_extent = roles.rows[-1].extent if roles.rows else 1
     work = _tiled_work(roles, vector, dialect.lanes)
     vectors_outer = _vectors_outer(roles, vector)
-    prologues = tuple(_prologues(roles, vector, threads))
+    prologues = tuple(_prologues(roles, core, threads))
     ahead = (
-        not constant[1 - vector] and _comes_from_afar(roles, 1 - vector, roles.rows),
-        not constant[vector] and _comes_from_afar(roles, vector, roles.vectors),
+        not constant[1 - vector] and _comes_from_afar(roles, 1 - vector, roles.rows, core),
+        not constant[vector] and _comes_from_afar(roles, vector, roles.vectors, core),
     )
     for source in VectorSource:
         if source is VectorSource.PACKED and not constant[vector]:
@@ -106,7 +100,7 @@ def _tiles_for(
                 vector, source, row_packed, rows, vectors, dialect.lanes, outer, threads > 1,
                 ahead=ahead[source is VectorSource.DIRECT],
             )  # fmt: skip
-            cycles = _cycles(work, schedule, dialect)
+            cycles = _cycles(work, schedule, core)
             for inside, copied, share in prologues:
                 if inside:
                     made = replace(schedule, prologue=inside)
@@ -120,7 +114,7 @@ def _tiles_for(
                     yield Estimate(grid, shared + copied + regions * REGION)
 
 
-def _comes_from_afar(roles: Roles, factor: int, tiled: tuple[Axis, ...]) -> bool:
+def _comes_from_afar(roles: Roles, factor: int, tiled: tuple[Axis, ...], core: Core) -> bool:
     """True if a factor does not stay in the second-level cache, and neighbouring tiles of it are
     neighbours in memory, where no cache can foresee which line is read next."""
     index, dtype = roles.contraction.factors[factor], roles.contraction.dtype
@@ -129,10 +123,10 @@ def _comes_from_afar(roles: Roles, factor: int, tiled: tuple[Axis, ...]) -> bool
         for axis in (*roles.contraction.axes, *roles.reduction)
         if index.coefficient(axis)
     )
-    return size > NEAR_BYTES and bool(tiled) and index.coefficient(tiled[-1]) == 1
+    return size > core.second_cache // 2 and bool(tiled) and index.coefficient(tiled[-1]) == 1
 
 
-def _prologues(roles: Roles, vector: int, threads: int) -> Iterator[tuple[int, float, float]]:
+def _prologues(roles: Roles, core: Core, threads: int) -> Iterator[tuple[int, float, float]]:
     """The ways to make a prologue: inside how many loops, the cycles that it takes the busiest
     thread, and the share of the tiles that this thread has then."""
     contraction = roles.contraction
@@ -152,13 +146,13 @@ def _prologues(roles: Roles, vector: int, threads: int) -> Iterator[tuple[int, f
         size = Slab.of(prologue, fixed).size
         units = prod(axis.extent for axis in fixed)
         share = -(-units // threads) / units
-        near = size * element <= NEAR_BYTES
+        near = size * element <= core.second_cache // 2
         each = COPY if near else FAR_COPY
         if threads > 1 and not inside:
             yield inside, size * (each / threads + SHARED_COPY), 1.0
             continue
-        again = weights * (units - 1) / WEIGHT_BYTES * EXPOSED if weights > NEAR_BYTES else 0.0
-        yield inside, (size * units * each + again) * share, share
+        far = weights * (units - 1) / core.far_bytes if weights > core.second_cache // 2 else 0.0
+        yield inside, (size * units * each + EXPOSED * far) * share, share
 
 
 def tile_shapes(rows: int, columns: int, dialect: VectorDialect) -> Iterator[tuple[int, int]]:
@@ -223,11 +217,12 @@ def _tiled_work(roles: Roles, vector: int, lanes: int) -> _TiledWork:
     )
 
 
-def _cycles(work: _TiledWork, schedule: RegisterTile, dialect: VectorDialect) -> float:
+def _cycles(work: _TiledWork, schedule: RegisterTile, core: Core) -> float:
     """Cycles of all tiles on one core."""
+    dialect = core.dialect
     width = schedule.vectors * dialect.lanes
     panel = work.depth * width * work.element_bytes
-    load = vector_load(panel)
+    load = core.vector_load(panel)
     broadcast = PACKED_BROADCAST if schedule.row_packed else _broadcast_cost(work, schedule)
     total = 0.0
     for columns, column_tiles in parts(work.columns, width):
@@ -248,11 +243,6 @@ def _cycles(work: _TiledWork, schedule: RegisterTile, dialect: VectorDialect) ->
         if schedule.source is VectorSource.RUNTIME:
             total += column_tiles * work.depth * columns * work.pack / work.repeated
     return total * work.outer
-
-
-def vector_load(panel: int) -> float:
-    """Load cycles for one vector of a panel of so many bytes."""
-    return next(cost for size, cost in VECTOR_LOAD if panel <= size)
 
 
 def _share(roles: Roles, schedule: RegisterTile, threads: int) -> float:

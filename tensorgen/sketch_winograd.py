@@ -12,7 +12,7 @@ from itertools import product
 from math import ceil, prod
 
 from tensorgen.contraction import Contraction
-from tensorgen.dialects import VectorDialect
+from tensorgen.machine import Core
 from tensorgen.minimal_filtering import Row
 from tensorgen.schedule import WinogradTile
 from tensorgen.sketch_tiles import (
@@ -21,13 +21,10 @@ from tensorgen.sketch_tiles import (
     PACKED_BROADCAST,
     TILE_OVERHEAD,
     TRANSPOSED_STORE,
-    WEIGHT_BYTES,
     Estimate,
     parts,
     tile_shapes,
-    vector_load,
 )
-from tensorgen.target import Target
 from tensorgen.task import Task
 from tensorgen.winograd import (
     TRIVIAL,
@@ -45,41 +42,41 @@ RELAY = 1.2
 
 
 def winograd_tiles(
-    task: Task, contraction: Contraction, dialect: VectorDialect, target: Target, threads: int
+    task: Task, contraction: Contraction, core: Core, threads: int
 ) -> Iterator[Estimate[WinogradTile]]:
     """Every way worth considering to filter the windows of a convolution, with its estimate."""
     form = filtered_contraction(contraction, contraction.constant(task))
-    if form is None or dialect.lanes == 1:
+    if form is None or core.dialect.lanes == 1:
         return
     choices = [range(2, MOST_POINTS - window.tap.extent + 2) for window in form.filtered]
     for results in product(*choices):
         if len({*results}) > len({window.tap.extent for window in form.filtered}):
             continue
-        yield from _with_results(form, results, dialect, target, threads)
+        yield from _with_results(form, results, core, threads)
 
 
 def _with_results(
     form: FilteredContraction,
     results: tuple[int, ...],
-    dialect: VectorDialect,
-    target: Target,
+    core: Core,
     threads: int,
 ) -> Iterator[Estimate[WinogradTile]]:
+    dialect = core.dialect
     work = _Work(form, results, dialect.lanes)
     element = form.contraction.dtype.bytes
     row_bytes = work.points * work.padded_channels * element * work.strip_rows
-    strips = max(1, min(work.strips, target.l2_bytes // 2 // row_bytes))
+    strips = max(1, min(work.strips, core.second_cache // 2 // row_bytes))
     for length in sorted({strips, _largest_divisor(work.strips, strips)}):
         rows = work.rows_of(length)
         for height, vectors in tile_shapes(rows, work.features, dialect):
             width = vectors * dialect.lanes
-            most = max(1, target.l2_bytes // 4 // (work.points * width * element) // height)
+            most = max(1, core.second_cache // 4 // (work.points * width * element) // height)
             chunks = ceil(rows / (most * height))
             chunk = min(rows, ceil(ceil(rows / chunks) / height) * height)
             schedule = WinogradTile(
                 results, length, chunk, height, vectors, dialect.lanes, threads > 1
             )
-            yield Estimate(schedule, work.cycles(schedule, dialect, target, threads))
+            yield Estimate(schedule, work.cycles(schedule, core, threads))
 
 
 def _largest_divisor(number: int, most: int) -> int:
@@ -112,9 +109,7 @@ class _Work:
         """Rows of the products of one block of strips."""
         return self.deep_out * strips * self.inner.count
 
-    def cycles(
-        self, schedule: WinogradTile, dialect: VectorDialect, target: Target, threads: int
-    ) -> float:
+    def cycles(self, schedule: WinogradTile, core: Core, threads: int) -> float:
         """Cycles of the busiest thread."""
         data = self._data_cycles() * _share(
             self.deep_in * schedule.strips * (self.padded_channels // self.lanes), threads
@@ -127,13 +122,13 @@ class _Work:
             chunks = -(-rows // schedule.chunk)
             share = _share(blocks * chunks, threads)
             products = sum(
-                self._product_cycles(length, schedule, dialect, target) * number
+                self._product_cycles(length, schedule, core) * number
                 for length, number in parts(rows, schedule.chunk)
             )
             total += count * blocks * products * share
         moved = self.points * self.depth * blocks * width * self.element_bytes * self.batches
         passes = -(-self.strips // schedule.strips) * self.repeated / self.batches
-        far = moved * passes / WEIGHT_BYTES if moved > target.l2_bytes // 2 else 0.0
+        far = moved * passes / core.far_bytes if moved > core.second_cache // 2 else 0.0
         return data + total * self.repeated + EXPOSED * far / threads
 
     def _data_cycles(self) -> float:
@@ -145,12 +140,10 @@ class _Work:
         tiles = self.inner.count * _transform(self.outer.filter.inputs, self.inner.filter.inputs)
         return strips * groups * (relayed + tiles)
 
-    def _product_cycles(
-        self, rows: int, schedule: WinogradTile, dialect: VectorDialect, target: Target
-    ) -> float:
+    def _product_cycles(self, rows: int, schedule: WinogradTile, core: Core) -> float:
         """The products of one chunk with one block of features, and transforming them back."""
         panel = self.depth * schedule.vectors * schedule.lanes * self.element_bytes
-        load = vector_load(panel)
+        dialect, load = core.dialect, core.vector_load(panel)
         total = 0.0
         for length, count in parts(rows, schedule.rows):
             step = max(

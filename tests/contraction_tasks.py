@@ -20,9 +20,20 @@ from tensorgen.expr import (
     renumber_operands,
     select,
 )
+from tensorgen.machine import Core, typical_machine
 from tensorgen.simplify import simplify_tensor
+from tensorgen.target import TARGET_NAMES, Target
 from tensorgen.task import Task
 from tensorgen.types import Array, DType, Shape, TensorType, bfloat16, float32, int64
+
+
+def typical_core(isa: str, dtype: DType = float32) -> Core:
+    """A core of the first target with that instruction set."""
+    targets = (Target.named(name) for name in TARGET_NAMES if name != "host")
+    target = next(target for target in targets if target.isa == isa)
+    core = Core.of(target.isa, dtype, typical_machine(target))
+    assert core is not None
+    return core
 
 
 def stage_of(inputs: Sequence[Shape], dtype: DType, body: Callable[..., TensorExpr]) -> TensorExpr:

@@ -34,10 +34,12 @@ from tensorgen.expr import (
     walk,
 )
 from tensorgen.flat import flat_index
+from tensorgen.machine import Core, Machine, typical_machine
 from tensorgen.simplify import affine
 from tensorgen.sketch import PARALLEL_WORK, contraction_estimate, tiled_window_of
 from tensorgen.target import Target
 from tensorgen.task import Task
+from tensorgen.types import float32
 from tensorgen.window_sketch import window_cycles, window_schedule
 
 
@@ -53,56 +55,51 @@ GraphCost = Callable[[Graph], float]
 """Gives graphs seconds: expected for one run."""
 
 
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """Constants of a machine, for one core.
+KERNEL_SECONDS = 0.05e-6
+"""What a kernel costs that does nothing."""
 
-    `bandwidths` holds, for each level of memory from the nearest, what the target says of its size
-    left open: bytes a second while everything a kernel touches fits the level; the last one is main
-    memory. `kernel_seconds` is what a kernel costs that does nothing, `wake_seconds` what it costs
-    to share one among threads.
-    """
+COSTLY_CYCLES = 12.0
+"""Cycles for one vector of a function that is no single instruction: exp, tanh, erf."""
 
-    frequency: float = 3.0e9
-    bandwidths: tuple[float, float, float, float] = (120e9, 80e9, 45e9, 15e9)
-    kernel_seconds: float = 0.05e-6
-    wake_seconds: float = 2.0e-6
-    costly_cycles: float = 12.0
-    """Cycles for one vector of a function that is no single instruction: exp, tanh, erf."""
-    scattered_cycles: float = 4.0
-    """Cycles to read one vector of elements that do not lie next to each other."""
-    choice_cycles: float = 8.0
-    """Cycles of a choice that differs within a vector: padding, borders."""
+SCATTERED_CYCLES = 4.0
+"""Cycles to read one vector of elements that do not lie next to each other."""
 
-
-DEFAULT_MACHINE = Machine()
+CHOICE_CYCLES = 8.0
+"""Cycles of a choice that differs within a vector: padding, borders."""
 
 
 @dataclass(frozen=True, slots=True)
 class AnalyticCost:
     """Seconds by counting: no kernel is compiled. Ranks alternatives; does not promise times.
 
+    `machine` has the constants to count with; None means those that are typical for the target.
     `filtering` tells whether kernels may filter convolutions with fewer products.
     """
 
     target: Target
     threads: int = 1
-    machine: Machine = DEFAULT_MACHINE
+    machine: Machine | None = None
     filtering: bool = True
+
+    @property
+    def constants(self) -> Machine:
+        """The machine that is counted with."""
+        if self.machine is None:
+            return typical_machine(self.target, self.threads)
+        return self.machine
 
     def cost(self, task: Task) -> float:
         """The larger of computing and moving, and the overhead of a kernel."""
-        moved = self._seconds_to_move(task)
         cycles, shared = self._cycles(task)
-        overhead = self.machine.kernel_seconds + (self.machine.wake_seconds if shared else 0.0)
-        return overhead + max(cycles / self.machine.frequency, moved)
+        moved = self._seconds_to_move(task, self.threads if shared else 1)
+        overhead = KERNEL_SECONDS + (self.constants.region_seconds if shared else 0.0)
+        core = Core.of(self.target.isa, float32, self.constants)
+        assert core is not None, "there are vectors of float32, if of one element"
+        return overhead + max(cycles / core.frequency, moved)
 
-    def _seconds_to_move(self, task: Task) -> float:
+    def _seconds_to_move(self, task: Task, threads: int) -> float:
         total = bytes_moved(task)
-        sizes = (self.target.l1_bytes, self.target.l2_bytes, self.target.l3_bytes)
-        levels = zip(sizes, self.machine.bandwidths, strict=False)
-        rate = next((rate for size, rate in levels if total <= size), self.machine.bandwidths[-1])
-        return total / rate
+        return total / self.constants.level_of(total, threads).bandwidth.of(threads)
 
     def _cycles(self, task: Task) -> tuple[float, bool]:
         """Cycles of the busiest thread, and whether several take part."""
@@ -115,7 +112,9 @@ class AnalyticCost:
             return tiles / (self.threads if parallel else 1), parallel
         parallel = self._is_shared(_sums(task.stages[0]) / self._lanes(task.stages[0]))
         workers = self.threads if parallel else 1
-        best = contraction_estimate(task, self.target, workers, filtering=self.filtering)
+        best = contraction_estimate(
+            task, self.target, workers, machine=self.machine, filtering=self.filtering
+        )
         if best is not None:
             rest = sum(self._stage_cycles(stage) for stage in task.stages[1:])
             return best.cycles + rest / workers, parallel
@@ -151,16 +150,16 @@ class AnalyticCost:
             case Reduce():
                 return prod(axis.extent for axis in term.axes) * (1.0 + cycles(term.body))
             case Load():
-                return 1.0 if _in_order(term, last) else self.machine.scattered_cycles
+                return 1.0 if _in_order(term, last) else SCATTERED_CYCLES
             case Select():
                 chosen = cycles(term.then), cycles(term.otherwise)
                 if last is not None and last in free_axes(term.condition):
-                    return self.machine.choice_cycles + sum(chosen)
+                    return CHOICE_CYCLES + sum(chosen)
                 # The choice is made outside the inner loop, which runs one of both.
                 return max(chosen)
             case Apply():
                 simple = bool(term.op.symbol) or term.op.name in ("max", "min", "neg", "abs")
-                own = 1.0 if simple else self.machine.costly_cycles
+                own = 1.0 if simple else COSTLY_CYCLES
                 return own + sum(map(cycles, term.args))
             case _:
                 return sum(map(cycles, children(term)))

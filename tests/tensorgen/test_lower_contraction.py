@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tensorgen.contraction import contraction_of
-from tensorgen.dialects import VECTOR_DIALECTS, vector_dialect
+from tensorgen.dialects import VECTOR_DIALECTS
 from tensorgen.loop import For, LoopKind, Prefetch, Space, Store, statements
 from tensorgen.lower import lower
 from tensorgen.schedule import RegisterTile, ScheduleError, VectorSource
@@ -32,6 +32,7 @@ from tests.contraction_tasks import (
     convolution,
     matmul,
     padded,
+    typical_core,
     whole_inputs,
     with_epilogue,
 )
@@ -43,9 +44,8 @@ def candidates(task: Task, isa: str, parallel: bool = False) -> list[RegisterTil
     """Every register tile for the task, each once."""
     contraction = contraction_of(task)
     assert contraction is not None, str(task)
-    dialect = vector_dialect(isa, contraction.dtype)
-    assert dialect is not None
-    tiles = register_tiles(task, contraction, dialect, 2 if parallel else 1)
+    core = typical_core(isa, contraction.dtype)
+    tiles = register_tiles(task, contraction, core, 2 if parallel else 1)
     return list(dict.fromkeys(estimate.schedule for estimate in tiles))
 
 

@@ -27,7 +27,7 @@ from tensorgen.sketch_tiles import register_tiles
 from tensorgen.target import Target
 from tensorgen.task import Task
 from tensorgen.types import Shape, TensorType, float32
-from tests.contraction_tasks import convolution, matmul
+from tests.contraction_tasks import convolution, matmul, typical_core
 
 AVX512 = Target.named("x86-64-v4")
 
@@ -35,9 +35,8 @@ AVX512 = Target.named("x86-64-v4")
 def tiles(task: Task, isa: str = "avx512", parallel: bool = False) -> list[RegisterTile]:
     contraction = contraction_of(task)
     assert contraction is not None
-    dialect = vector_dialect(isa, contraction.dtype)
-    assert dialect is not None
-    estimates = list(register_tiles(task, contraction, dialect, 2 if parallel else 1))
+    core = typical_core(isa, contraction.dtype)
+    estimates = list(register_tiles(task, contraction, core, 2 if parallel else 1))
     assert all(estimate.cycles > 0 for estimate in estimates)
     return [estimate.schedule for estimate in estimates]
 
