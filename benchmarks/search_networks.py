@@ -27,7 +27,6 @@ from rich.markup import escape
 from rich.table import Table
 
 from benchmarks.arguments import Parser, count_of, pattern, positive
-from benchmarks.compare import sources
 from graphopt.graph import Graph
 from graphopt.onnx_export import save_model
 from graphopt.onnx_import import import_model
@@ -45,6 +44,7 @@ from graphopt.search import (
 from tasor.graph_timing import Running, timed
 from tasor.peer_cases import Case
 from tasor.peer_engines import PEERS, open_model, require_engines
+from tasor.suites.sources import sources
 from tensorgen.build import cache_folder
 from tensorgen.target import host_target
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import subprocess
@@ -313,16 +312,6 @@ def test_a_missing_peer_is_69(
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     result = tasor_command("bench", model, "--against", "openvino", "--shape", "x=2,6")
     refused(result, 69, "pip install openvino")
-
-
-def test_missing_suites_are_69(tasor_command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("onnxruntime")
-    plain = importlib.util.find_spec
-    monkeypatch.setattr(
-        "importlib.util.find_spec", lambda name: None if name == "benchmarks" else plain(name)
-    )
-    result = tasor_command("bench", "--suite", "networks", "--against", "onnxruntime")
-    refused(result, 69, "run it from there, or name a model")
 
 
 def test_a_bug_of_ours_is_70_with_a_traceback_on_demand(
