@@ -15,13 +15,16 @@ from pathlib import Path
 import onnx
 
 from graphopt.onnx_import.errors import ModelError, printable
-from tasor.errors import UsageError
+from tasor.errors import UsageError, one_line
 from tasor.peer_cases import Case, graph_inputs, write_case
 from tasor.peer_engines import ENGINES, require_engines
-from tasor.peer_report import AGREEMENT
+from tasor.peer_report import AGREEMENT, threads_text
 from tasor.peers import Comparison, Failure, Row, pinned_cpus
 from tasor.reporter import Reporter
+from tasor.roofline import Ceiling, ceiling
 from tasor.suites.sources import SUITES, Source, sources
+from tensorgen.calibration import CalibrationError, calibrate
+from tensorgen.target import host_target
 from tensorgen.types import Shape
 
 
@@ -141,7 +144,20 @@ def _progress(row: Row) -> str:
         for result in row.results
     ]
     ratio = [] if row.ratio is None else [f"ratio {row.ratio:.2f}"]
-    return f"{printable(row.case)}, {row.threads} threads: {', '.join(figures + ratio)}"
+    return f"{printable(row.case)}, {threads_text(row.threads)}: {', '.join(figures + ratio)}"
+
+
+def measured_ceilings(threads: Sequence[int], reporter: Reporter) -> tuple[Ceiling, ...]:
+    """The limits of this machine for each number of threads, from a calibration.
+
+    None, and a remark, where the machine cannot be measured: a comparison does without.
+    """
+    try:
+        found = calibrate(host_target(), max(threads), tell=reporter.say)
+    except CalibrationError as error:
+        reporter.say(f"without shares of the peak: {one_line(error)}")
+        return ()
+    return tuple(ceiling(found.machine, count) for count in sorted(set(threads)))
 
 
 def all_agree(rows: Sequence[Row]) -> bool:
