@@ -8,7 +8,6 @@ interrupted. What it does not: any of the work.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
@@ -25,14 +24,6 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from graphopt.onnx_import.errors import printable
-from tasor.command_bench import (
-    BenchOptions,
-    all_agree,
-    check_options,
-    checked_engines,
-    measure,
-    sources_of,
-)
 from tasor.command_compile import (
     CompileOptions,
     compilation_document,
@@ -41,6 +32,7 @@ from tasor.command_compile import (
     saved_document,
     saved_line,
 )
+from tasor.command_line_bench import bench, with_repeated_options
 from tasor.command_line_calibrate import calibrate
 from tasor.command_line_rules import rules
 from tasor.command_optimize import OptimizeOptions, optimize_into, report_document
@@ -50,7 +42,6 @@ from tasor.errors import (
     EXIT_BUG,
     EXIT_DONE,
     EXIT_INTERRUPTED,
-    EXIT_NO,
     EXIT_TERMINATED,
     EXIT_USAGE,
     UsageError,
@@ -59,9 +50,6 @@ from tasor.errors import (
 )
 from tasor.library_folder import read_library_folder
 from tasor.options import named_arrays, named_shapes
-from tasor.output_file import check_file_place, write_file
-from tasor.peer_markdown import markdown
-from tasor.peer_report import document, failure_lines, group_means, summary, table
 from tasor.pipeline import tasor_version
 from tasor.reporter import STEPS, Reporter, Verbosity
 from tasor.terminal import draw, print_json, print_line
@@ -323,68 +311,7 @@ def _optimize(
         print_line(f"{printable(output)}: {result.report}")
 
 
-@app.command("bench")
-def _bench(
-    models: Annotated[list[str], typer.Argument(metavar="[MODEL]...", help="ONNX files")] = [],  # noqa: B006
-    suite: Annotated[
-        list[str],
-        typer.Option("--suite", metavar="operators|networks|real|MODEL...", help="what to measure"),
-    ] = [],  # noqa: B006
-    threads: Annotated[
-        list[int], typer.Option("--threads", metavar="N...", help="one round for each number")
-    ] = [1],  # noqa: B006
-    against: Annotated[
-        list[str], typer.Option("--against", metavar="A,B", help="onnxruntime,openvino")
-    ] = ["onnxruntime,openvino"],  # noqa: B006
-    batch: Annotated[
-        list[int], typer.Option("--batch", metavar="N...", help="of the suite operators")
-    ] = [1],  # noqa: B006
-    only: Annotated[
-        str, typer.Option("--only", metavar="REGEX", help="the cases of a suite to measure")
-    ] = "",
-    shape: Shapes = [],  # noqa: B006
-    seconds: Annotated[float, typer.Option("--seconds", help="for each case and engine")] = 1.0,
-    rounds: Annotated[int, typer.Option("--rounds", help="turns of each engine")] = 5,
-    json_file: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="write what was found")
-    ] = None,
-    markdown_file: Annotated[
-        Path | None, typer.Option("--markdown", metavar="FILE", help="the same as a page of tables")
-    ] = None,
-    quiet: Quiet = False,
-) -> None:
-    """Measure Tasor beside its peers, in turns, with the same threads on the same cores."""
-    options = BenchOptions(
-        suites=(*suite, *models),
-        threads=tuple(threads),
-        batches=tuple(batch),
-        only=only,
-        engines=checked_engines(against),
-        shapes=named_shapes(shape),
-        seconds=seconds,
-        rounds=rounds,
-    )
-    check_options(options)
-    for file in (json_file, markdown_file):
-        if file is not None:
-            check_file_place(file)
-    sources = sources_of(options)
-    with Reporter(Verbosity(0, not quiet)) as reporter:
-        rows = measure(sources, options, reporter)
-    if not quiet:
-        draw(table(rows, options.engines))
-        for line in failure_lines(rows):
-            print_line(line)
-        if group_means(rows):
-            draw(summary(rows))
-    settings = {"suites": list(options.suites), "seconds": seconds, "rounds": rounds}
-    if markdown_file is not None:
-        write_file(markdown_file, markdown(rows, options.engines, settings).encode())
-    if json_file is not None:
-        content = document(rows, options.engines, settings)
-        write_file(json_file, f"{json.dumps(content, indent=1)}\n".encode())
-    if not all_agree(rows):
-        raise typer.Exit(EXIT_NO)
+app.command("bench")(bench)
 
 
 def _options(
@@ -452,33 +379,6 @@ def _ran_document(ran: Ran, seed: int) -> dict[str, object]:
         ],
         "files": list(ran.files),
     }
-
-
-# Options of `bench` that take one or more values, and what such a value looks like.
-_REPEATED = {
-    "--suite": re.compile(r"[^-].*", re.DOTALL),
-    "--threads": re.compile(r"[0-9]+"),
-    "--batch": re.compile(r"[0-9]+"),
-}
-
-
-def with_repeated_options(words: Sequence[str]) -> list[str]:
-    """`--threads 1 2` as `--threads 1 --threads 2`, for the options of `bench` that allow it."""
-    if "bench" not in words[:1]:
-        return list(words)
-    result: list[str] = []
-    current, wants_value = None, False
-    for word in words:
-        if word in _REPEATED:
-            current, wants_value = word, True
-        elif wants_value:
-            wants_value = False
-        elif current is not None and _REPEATED[current].fullmatch(word):
-            result.append(current)
-        else:
-            current = None
-        result.append(word)
-    return result
 
 
 def main(words: Sequence[str] | None = None) -> int:

@@ -18,8 +18,8 @@ import onnx
 import pytest
 
 import tasor
-from benchmarks.real_models import REAL_MODELS
 from tasor.peer_engines import MissingPackage
+from tasor.suites.real_models import REAL_MODELS
 from tensorgen.module_spec import Module
 from tensorgen.ports import Port
 from tensorgen.target import Target, host_target

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import onnx
 
-from benchmarks.builder import GraphBuilder, Shape, Tensor, per_axis, window_shape
+from tasor.suites.builder import GraphBuilder, Shape, Tensor, per_axis, window_shape
 
 _LIST = Path(__file__).with_name("workloads.json")
 _SPATIAL_AXES = ("length", "depth", "height", "width")

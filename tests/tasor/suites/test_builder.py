@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.builder import GraphBuilder, Tensor, per_axis, window_shape
+from tasor.suites.builder import GraphBuilder, Tensor, per_axis, window_shape
 
 
 def run(model: onnx.ModelProto, x: np.ndarray) -> np.ndarray:

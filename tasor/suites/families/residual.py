@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import onnx
 
-from benchmarks.builder import GraphBuilder, Size, Tensor
+from tasor.suites.builder import GraphBuilder, Size, Tensor
 
 _EXPANSION = 4
 _STAGES_50 = (3, 4, 6, 3)

@@ -10,9 +10,9 @@ import onnx
 import onnxruntime
 import pytest
 
-from benchmarks.real_models import REAL_MODELS, RealModel
 from tasor.peer_cases import graph_inputs, with_static_shapes
 from tasor.peer_engines import MissingPackage
+from tasor.suites.real_models import REAL_MODELS, RealModel
 
 by_name = pytest.mark.parametrize("model", REAL_MODELS, ids=lambda model: model.name)
 

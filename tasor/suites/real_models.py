@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.builder import Array, Shape
 from tasor.peer_engines import MissingPackage
+from tasor.suites.builder import Array, Shape
 
 InputGenerator = Callable[[np.random.Generator, Shape], Array]
 """Draws one input of the given shape."""

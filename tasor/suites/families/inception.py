@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import onnx
 
-from benchmarks.builder import GraphBuilder, Size, Tensor
+from tasor.suites.builder import GraphBuilder, Size, Tensor
 
 _EPSILON = 1e-3
 

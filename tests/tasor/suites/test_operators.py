@@ -10,7 +10,7 @@ import onnxruntime
 import pytest
 from onnx import numpy_helper
 
-from benchmarks.operators import Workload, build, flops, workloads
+from tasor.suites.operators import Workload, build, flops, workloads
 
 SMALL = [workload for workload in workloads() if workload.batch == 1 and flops(workload) < 2e8]
 

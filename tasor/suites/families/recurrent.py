@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import onnx
 
-from benchmarks.builder import GraphBuilder, Tensor
+from tasor.suites.builder import GraphBuilder, Tensor
 
 _STEPS = 5
 _HIDDEN = 512

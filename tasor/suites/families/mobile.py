@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import onnx
 
-from benchmarks.builder import GraphBuilder, Tensor
+from tasor.suites.builder import GraphBuilder, Tensor
 
 _INVERTED_RESIDUALS = (
     (1, 16, 1, 1),

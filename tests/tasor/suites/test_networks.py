@@ -10,9 +10,10 @@ import onnx
 import onnxruntime
 import pytest
 
-from benchmarks.families.bert import VOCABULARY
-from benchmarks.networks import NETWORKS, network
+from graphopt.onnx_import import import_model
 from tasor.peer_cases import domains_of, sample_inputs
+from tasor.suites.families.bert import VOCABULARY
+from tasor.suites.networks import NETWORKS, network
 
 # Of the published models, in millions; batch-normalization statistics count as parameters here,
 # and the graph constants that exporters store (clip bounds, shapes) hardly weigh.
@@ -48,7 +49,7 @@ def test_network_is_valid_and_runs_with_sane_outputs(name: str) -> None:
     assert parameters == pytest.approx(PARAMETERS[name], rel=0.02)
 
     session = onnxruntime.InferenceSession(model.SerializeToString())
-    domains = domains_of(model)
+    domains = domains_of(import_model(model))
     assert domains == ({"input_ids": VOCABULARY} if name == "bert" else {})
     feeds = dict(sample_inputs(model, domains=domains))
     output = np.asarray(session.run(None, feeds)[0])

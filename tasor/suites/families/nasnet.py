@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import onnx
 
-from benchmarks.builder import GraphBuilder, Tensor
+from tasor.suites.builder import GraphBuilder, Tensor
 
 _FILTERS = 44
 """Of a cell in the first stage: 1056 penultimate channels, 24 = 6 parts * 4 times as many."""

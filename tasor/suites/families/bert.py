@@ -11,7 +11,7 @@ from math import sqrt
 import onnx
 from onnx import TensorProto
 
-from benchmarks.builder import GraphBuilder, Tensor
+from tasor.suites.builder import GraphBuilder, Tensor
 
 VOCABULARY = 30522
 _LAYERS = 12

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import onnx
 
-from benchmarks.builder import GraphBuilder
+from tasor.suites.builder import GraphBuilder
 
 _CHANNELS = (512, 256, 128)
 

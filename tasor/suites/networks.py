@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping
 
 import onnx
 
-from benchmarks.families.bert import bert
-from benchmarks.families.dcgan import dcgan
-from benchmarks.families.inception import inceptionv3
-from benchmarks.families.mobile import mobilenetv2, squeezenet
-from benchmarks.families.nasnet import nasnet_a
-from benchmarks.families.recurrent import nasrnn
-from benchmarks.families.residual import resnet3d18, resnet50, resnext50
+from tasor.suites.families.bert import bert
+from tasor.suites.families.dcgan import dcgan
+from tasor.suites.families.inception import inceptionv3
+from tasor.suites.families.mobile import mobilenetv2, squeezenet
+from tasor.suites.families.nasnet import nasnet_a
+from tasor.suites.families.recurrent import nasrnn
+from tasor.suites.families.residual import resnet3d18, resnet50, resnext50
 
 _BUILDERS: Mapping[str, Callable[[], onnx.ModelProto]] = {
     "resnet50": resnet50,
