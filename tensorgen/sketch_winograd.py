@@ -17,7 +17,6 @@ from tensorgen.minimal_filtering import Row
 from tensorgen.schedule import WinogradTile
 from tensorgen.sketch_tiles import (
     MULTIPLY_ADD_LATENCY,
-    PACKED_BROADCAST,
     TILE_OVERHEAD,
     TRANSPOSED_STORE,
     Estimate,
@@ -155,9 +154,10 @@ class _Work:
         load = vector_load(panel)
         total = 0.0
         for length, count in parts(rows, schedule.rows):
+            loads = length * dialect.broadcast_loads + schedule.vectors * load
             step = max(
                 length * schedule.vectors / dialect.multiply_adds_per_cycle,
-                (length * PACKED_BROADCAST + schedule.vectors * load) / dialect.loads_per_cycle,
+                loads / dialect.loads_per_cycle,
                 MULTIPLY_ADD_LATENCY,
             )
             stored = 2.0 * length * schedule.vectors
