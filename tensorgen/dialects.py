@@ -18,7 +18,9 @@ class VectorDialect:
     Placeholders: {p} pointer, {v} register, {x} scalar, {a} {b} {c} registers, {n} lane count,
     {m} lane mask as a hexadecimal constant. Without `load_partial`, fewer lanes are read through a
     zeroed array. With `loads_ahead`, compilers move all loads of a step to its begin, whatever the
-    order in the source: each broadcast element takes a register of its own.
+    order in the source: each broadcast element takes a register of its own. A broadcast element
+    counts as `broadcast_loads` of `loads_per_cycle`: half where loads of whole vectors take both
+    ports and multiply-adds broadcast from memory, one where it is an instruction of its own.
 
     `operations` are those on two registers, by the name of the scalar operator; `max_number` and
     `min_number` are `max` and `min` where {b} is no NaN. `alternate` takes the even, or the odd,
@@ -40,6 +42,7 @@ class VectorDialect:
     registers: int
     loads_per_cycle: float
     multiply_adds_per_cycle: float
+    broadcast_loads: float = 1.0
     loads_ahead: bool = False
     operations: tuple[tuple[str, str], ...] = ()
     alternate: tuple[str, str] = ("{a}", "{b}")
@@ -104,6 +107,7 @@ _AVX512 = VectorDialect(
     registers=32,
     loads_per_cycle=1.0,
     multiply_adds_per_cycle=1.0,
+    broadcast_loads=0.5,
     operations=_masked_operations("_mm512", "ps"),
     choose="_mm512_mask_mov_ps(_mm512_set1_ps({x}), (__mmask16){m}, {v})",
     alternate=_permuted("_mm512", "ps"),
@@ -122,6 +126,7 @@ _AVX512_DOUBLE = VectorDialect(
     registers=32,
     loads_per_cycle=1.0,
     multiply_adds_per_cycle=1.0,
+    broadcast_loads=0.5,
     operations=_masked_operations("_mm512", "pd"),
     choose="_mm512_mask_mov_pd(_mm512_set1_pd({x}), (__mmask8){m}, {v})",
     alternate=_permuted("_mm512", "pd"),

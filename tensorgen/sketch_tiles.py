@@ -25,9 +25,12 @@ MULTIPLY_ADD_LATENCY = 4.0
 TILE_OVERHEAD = 24.0
 """Cycles to set up a tile: pointers, zeroing, loop control."""
 
-PACKED_BROADCAST, IN_PLACE_BROADCAST, CONFLICTING_BROADCAST = 0.5, 0.9, 6.0
-"""Load cycles for one broadcast element: from a panel, in place, and in place with rows that
-collide in the first-level cache."""
+IN_PLACE_BROADCAST, CONFLICTING_BROADCAST = 0.4, 5.5
+"""Loads by which one broadcast element costs more than from a panel: in place, and in place with
+rows that collide in the first-level cache."""
+
+CONFLICTING_VECTOR = 5.0
+"""Load cycles for one vector in place that collides with those of other steps."""
 
 CACHE_PERIOD, CACHE_WAYS = 4096, 8
 """Addresses this many bytes apart share a set of the first-level cache, which has so many ways."""
@@ -185,7 +188,8 @@ def _vectors_outer(roles: Roles, vector: int) -> bool:
 class _TiledWork:
     """What the estimates of all tiles of a contraction share: `depth` multiply-adds an element,
     `outer` repetitions of rows x columns. Runtime packing costs `pack` cycles an element, shared by
-    `repeated` rows of tiles. Rows lie `row_distance` bytes apart; None without rows."""
+    `repeated` rows of tiles. Rows lie `row_distance` bytes apart; None without rows. The outermost
+    loop of a sum over the vector factor makes `steps` of `step_distance` bytes."""
 
     depth: int
     outer: int
@@ -196,6 +200,8 @@ class _TiledWork:
     pack: float
     repeated: int
     row_distance: int | None
+    step_distance: int
+    steps: int
 
 
 def _tiled_work(roles: Roles, vector: int, lanes: int) -> _TiledWork:
@@ -204,6 +210,11 @@ def _tiled_work(roles: Roles, vector: int, lanes: int) -> _TiledWork:
     distance = None
     if roles.rows:
         distance = abs(factors[1 - vector].coefficient(roles.rows[-1])) * element_bytes
+    strides = [
+        (abs(factors[vector].coefficient(axis)) * element_bytes, axis.extent)
+        for axis in roles.reduction
+    ]
+    step_distance, steps = max(strides, default=(0, 1))
     return _TiledWork(
         depth=prod(axis.extent for axis in roles.reduction),
         outer=prod(a.extent for a in (*roles.batch, *roles.rows[:-1], *roles.vectors[:-1])),
@@ -214,6 +225,8 @@ def _tiled_work(roles: Roles, vector: int, lanes: int) -> _TiledWork:
         pack=1.0 / lanes * 2 if factors[vector].coefficient(column) == 1 else 1.2,
         repeated=max(prod(axis.extent for axis in roles.rows[:-1]), 1),
         row_distance=distance,
+        step_distance=step_distance,
+        steps=steps,
     )
 
 
@@ -223,7 +236,9 @@ def _cycles(work: _TiledWork, schedule: RegisterTile, core: Core) -> float:
     width = schedule.vectors * dialect.lanes
     panel = work.depth * width * work.element_bytes
     load = core.vector_load(panel)
-    broadcast = PACKED_BROADCAST if schedule.row_packed else _broadcast_cost(work, schedule)
+    if schedule.source is VectorSource.DIRECT and _collide(work.steps, work.step_distance):
+        load = max(load, CONFLICTING_VECTOR)
+    broadcast = dialect.broadcast_loads + _in_place_cost(work, schedule)
     total = 0.0
     for columns, column_tiles in parts(work.columns, width):
         vectors = -(-columns // dialect.lanes)
@@ -263,16 +278,19 @@ def _regions(roles: Roles, schedule: RegisterTile) -> int:
     return (1 + tails) * (1 + (rows % schedule.rows != 0 and rows > schedule.rows)) - 1
 
 
-def _broadcast_cost(work: _TiledWork, schedule: RegisterTile) -> float:
-    """Load cycles for one broadcast element read in place.
+def _in_place_cost(work: _TiledWork, schedule: RegisterTile) -> float:
+    """Loads by which one broadcast element costs more where it is not read from a panel."""
+    if schedule.row_packed or work.row_distance is None:
+        return 0.0
+    collide = _collide(schedule.rows, work.row_distance)
+    return CONFLICTING_BROADCAST if collide else IN_PLACE_BROADCAST
 
-    Rows whose distance is a multiple of a large power of two share a few sets of the first-level
-    cache and drive each other out of it.
-    """
-    if work.row_distance is None:
-        return PACKED_BROADCAST
-    lines = CACHE_WAYS * (CACHE_PERIOD // gcd(max(work.row_distance, 64), CACHE_PERIOD))
-    return IN_PLACE_BROADCAST if schedule.rows <= lines * 3 // 4 else CONFLICTING_BROADCAST
+
+def _collide(count: int, distance: int) -> bool:
+    """Whether `count` places, `distance` bytes apart, drive each other out of the first-level
+    cache: those a multiple of a large power of two apart share a few of its sets."""
+    lines = CACHE_WAYS * (CACHE_PERIOD // gcd(max(distance, 64), CACHE_PERIOD))
+    return count > lines * 3 // 4
 
 
 def parts(extent: int, tile: int) -> Iterator[tuple[int, int]]:

@@ -18,7 +18,6 @@ from tensorgen.schedule import WinogradTile
 from tensorgen.sketch_tiles import (
     EXPOSED,
     MULTIPLY_ADD_LATENCY,
-    PACKED_BROADCAST,
     TILE_OVERHEAD,
     TRANSPOSED_STORE,
     Estimate,
@@ -146,9 +145,10 @@ class _Work:
         dialect, load = core.dialect, core.vector_load(panel)
         total = 0.0
         for length, count in parts(rows, schedule.rows):
+            loads = length * dialect.broadcast_loads + schedule.vectors * load
             step = max(
                 length * schedule.vectors / dialect.multiply_adds_per_cycle,
-                (length * PACKED_BROADCAST + schedule.vectors * load) / dialect.loads_per_cycle,
+                loads / dialect.loads_per_cycle,
                 MULTIPLY_ADD_LATENCY,
             )
             stored = 2.0 * length * schedule.vectors
