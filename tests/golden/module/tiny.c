@@ -33,7 +33,7 @@ static const tiny_info info = {
     2u,
     outputs,
     "abababababababababababababababababababababababababababababababab",
-    "f1fc6de1f13045b404517d214be4923b9cb727ccd54559561c74e05d90d64936",
+    "440af2f7a2e3494b44a1a4c7e1ae569122de2037de1549daaa1f1994887d019c",
     "dae0392651095566d7966a12709f26724ea83c05f1bd7b5ca705860883f83fb1"
 };
 
