@@ -109,12 +109,12 @@ class CompiledModel:
         Arrays may have any strides but need the element type and shape of their port. Raises
         InputError for others, and errors as `library`.
         """
-        outputs = self.library.run([_contiguous(array) for array in arrays])
+        outputs = self._outputs(arrays)
         return outputs[0] if len(outputs) == 1 else outputs
 
     def run(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
         """Outputs by name for inputs by name; errors as calling the model."""
-        outputs = self.library.run(self._ordered(arrays))
+        outputs = self._outputs(self._ordered(arrays))
         return dict(zip(self._output_names, outputs, strict=True))
 
     def run_into(self, arrays: Sequence[Array], outputs: Sequence[Array]) -> None:
@@ -124,6 +124,13 @@ class CompiledModel:
         """
         self.library.run_into(arrays, outputs)
 
+    def _outputs(self, arrays: Sequence[Array]) -> tuple[Array, ...]:
+        try:
+            return self.library.run(arrays)
+        except InputError:
+            # To look at every array first would cost each call more than the library's own checks.
+            return self.library.run([_contiguous(array) for array in arrays])
+
     def _ordered(self, arrays: Mapping[str, Array]) -> list[Array]:
         if arrays.keys() != set(self._input_names):
             wanted = ", ".join(repr(printable(name)) for name in self._input_names)
@@ -132,7 +139,7 @@ class CompiledModel:
                 f"inputs: expected arrays for {wanted or 'nothing'}, got {got or 'none'}; give "
                 "exactly one for each"
             )
-        return [_contiguous(arrays[name]) for name in self._input_names]
+        return [arrays[name] for name in self._input_names]
 
     def save(self, folder: str | Path) -> Saved:
         """Writes the C library as the whole content of a folder, which appears at once.

@@ -31,7 +31,6 @@ from tensorgen.build import (
 )
 from tensorgen.calibration_source import READ_VECTORS, calibration_source, multiply_add_vectors
 from tensorgen.dialects import vector_dialect
-from tensorgen.library import BRIEF_SPINNING
 from tensorgen.machine import (
     LEVEL_NAMES,
     Machine,
@@ -41,6 +40,7 @@ from tensorgen.machine import (
     machine_document,
     machine_of,
 )
+from tensorgen.openmp_runtime import BRIEF_SPINNING
 from tensorgen.target import MIB, Target, host_target, this_machine
 from tensorgen.types import float32
 

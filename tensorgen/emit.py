@@ -4,6 +4,9 @@ Differences between instruction sets stand in `dialects`, functions that generat
 `c_functions`. A subterm that a statement uses more than once becomes a named constant in front of
 it. Index terms are printed as they are: their ranges are known, so they cannot overflow; integer
 data wraps by going through unsigned arithmetic.
+
+A kernel with parallel loops is called by every thread of a team: they share these loops, meet
+behind each, and leave what stands between them to the first thread.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import groupby
 from textwrap import wrap
 from typing import assert_never
 
@@ -58,6 +62,7 @@ from tensorgen.loop import (
     VectorApply,
     VectorLoad,
     VectorStore,
+    has_parallel_loop,
 )
 from tensorgen.module_spec import Kernel, Parameter
 from tensorgen.module_text import comment_text, number_literals
@@ -88,7 +93,8 @@ def emit_kernel(
     With `in_place`, results may share storage with inputs of the same type, so no pointer is
     declared `restrict`.
     """
-    printer = _Printer(spelling)
+    parallel = has_parallel_loop(kernel.body)
+    printer = _Printer(spelling, together=parallel)
     names = tuple(printer.parameter(buffer) for buffer in kernel.parameters)
     printer.block(kernel.body)
     parameters = tuple(
@@ -120,7 +126,8 @@ def emit_kernel(
         "}",
     ]
     functions = tuple(sorted(printer.functions))
-    return Kernel(name, "\n".join(lines) + "\n", parameters, functions, schedule, expression)
+    text = "\n".join(lines) + "\n"
+    return Kernel(name, text, parameters, functions, schedule, expression, parallel)
 
 
 def _comment(label: str, text: str) -> list[str]:
@@ -145,7 +152,11 @@ def _filled(text: str) -> list[str]:
 
 @dataclass(slots=True)
 class _Printer:
-    """The state of printing one function; `visible` holds the names of the scopes around."""
+    """The state of printing one function; `visible` holds the names of the scopes around.
+
+    `together` tells that all threads of a team run what is printed next, `shared` that each of them
+    has iterations of its own.
+    """
 
     spelling: Spelling
     lines: list[str] = field(default_factory=list)
@@ -158,6 +169,7 @@ class _Printer:
     named: dict[bytes, str] = field(default_factory=dict)
     visible: set[str] = field(default_factory=set)
     depth: int = 1
+    together: bool = False
     shared: bool = False
 
     def parameter(self, buffer: Buffer) -> str:
@@ -203,8 +215,28 @@ class _Printer:
     # Statements
 
     def block(self, body: tuple[Stmt, ...]) -> None:
+        if not self.together:
+            self._in_order(body, len(body) > 1)
+            return
+        for parallel, run in groupby(body, lambda statement: has_parallel_loop((statement,))):
+            statements = tuple(run)
+            if parallel:
+                self._in_order(statements, len(body) > 1)
+            else:
+                self._on_first_thread(statements)
+
+    def _on_first_thread(self, body: tuple[Stmt, ...]) -> None:
+        self.line("if (TASOR_THREAD == 0) {")
+        self.together = False
+        with self._scope():
+            self.block(body)
+        self.together = True
+        self.line("}")
+        self.line("TASOR_WAIT_FOR_TEAM;")
+
+    def _in_order(self, body: tuple[Stmt, ...], has_neighbours: bool) -> None:
         for statement in body:
-            if isinstance(statement, Allocate | Declare) and len(body) > 1:
+            if isinstance(statement, Allocate | Declare) and has_neighbours:
                 # A scope of its own: statements beside it may declare the same names.
                 self.line("{")
                 with self._scope():
@@ -299,10 +331,12 @@ class _Printer:
         name = self.fresh(loop.axis.name)
         self.axes[loop.axis.position] = name
         self.line(f"for (ptrdiff_t {name} = 0; {name} < {loop.axis.extent}; {name}++) {{")
-        serial, self.shared = self.shared, self.shared or loop.kind is LoopKind.PARALLEL
+        outer = self.together, self.shared
+        if loop.kind is LoopKind.PARALLEL:
+            self.together, self.shared = False, True
         with self._scope():
             self.block(loop.body)
-        self.shared = serial
+        self.together, self.shared = outer
         self.visible = outside
         self.line("}")
 
@@ -336,6 +370,7 @@ class _Printer:
 
     def _allocate(self, buffer: Buffer) -> None:
         name, c_type = self._name_buffer(buffer), buffer.dtype.c_name
+        assert not self.together or buffer.space is Space.SHARED, "threads of a team share this"
         match buffer.space:
             case Space.SCALAR:
                 self.line(f"{c_type} {name};")

@@ -274,6 +274,14 @@ def nested(axes: tuple[Axis, ...], body: tuple[Stmt, ...], kind: LoopKind) -> tu
     return result
 
 
+def has_parallel_loop(body: tuple[Stmt, ...]) -> bool:
+    """Whether threads share a loop somewhere in a block."""
+    return any(
+        isinstance(statement, For) and statement.kind is LoopKind.PARALLEL
+        for statement in statements(body)
+    )
+
+
 def statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
     """Every statement in a block, outer before inner."""
     for statement in body:

@@ -91,13 +91,12 @@ def _lower_stages(task: Task, schedule: RowStages) -> LoopKernel:
             continue
         shape = stage.type.shape[schedule.rows :]
         size = TensorType(stage.type.dtype, shape).size
-        on_stack = size * stage.type.dtype.bytes <= schedule.stack_bytes
-        space = Space.SCALAR if size == 1 else Space.STACK if on_stack else Space.SCRATCH
+        space = _row_space(size, size * stage.type.dtype.bytes, schedule)
         buffer = numbers.buffer(f"row{position}", stage.type.dtype, size, space)
         buffers[count + position] = buffer
         row_local.add(count + position)
         local.append(buffer)
-        if space is Space.SCRATCH:
+        if space in (Space.SCRATCH, Space.SHARED):
             scratch.append(buffer)
 
     rows = tuple(
@@ -124,6 +123,16 @@ def _lower_stages(task: Task, schedule: RowStages) -> LoopKernel:
     body = nested(rows[shared:], body, LoopKind.SERIAL)
     body = nested(rows[:shared], body, LoopKind.PARALLEL)
     return LoopKernel(inputs, outputs, tuple(scratch), body)
+
+
+def _row_space(size: int, size_bytes: int, schedule: RowStages) -> Space:
+    """Where a stage lives that only the others read."""
+    if not min(schedule.parallel, schedule.rows) and any(s.parallel for s in schedule.stages):
+        # Threads that share the loops of a stage read what others computed in those before.
+        return Space.SHARED
+    if size == 1:
+        return Space.SCALAR
+    return Space.STACK if size_bytes <= schedule.stack_bytes else Space.SCRATCH
 
 
 def _flat_stage(

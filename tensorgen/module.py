@@ -12,7 +12,9 @@ program, NAME_test.c. Names from models reach it only through `comment_text`, `s
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
 from functools import lru_cache, partial
+from itertools import groupby
 from pathlib import Path
 from typing import assert_never
 
@@ -216,7 +218,8 @@ def _context(
         "kernel_parameters": {
             kernel.name: tuple(map(_declared, kernel.parameters)) for kernel in module.kernels
         },
-        "steps": tuple(_step(module, call) for call in module.calls),
+        "in_team": _in_team(module),
+        "steps": _steps(module),
         "unused": _unused_parameters(module),
         "sources": tuple(flags),
         "objects": " ".join(f"{Path(source).stem}.o" for source in flags),
@@ -264,14 +267,49 @@ def _declared(parameter: Parameter) -> str:
     return f"{const}{parameter.dtype.c_name} *{parameter.name}"
 
 
-def _step(module: Module, call: Call) -> tuple[str, str, tuple[str, ...]]:
-    """A call's label, kernel and arguments as C text."""
-    parameters = module.kernels_by_name[call.kernel].parameters
-    arguments = (
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A call as C text; `parallel` if all threads of a team make it."""
+
+    number: int
+    label: str
+    kernel: str
+    arguments: tuple[str, ...]
+    parallel: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Steps:
+    """The calls in their order: those before a team of threads is needed, those while there is one,
+    in runs of parallel or other calls, and those after."""
+
+    before: tuple[_Step, ...]
+    together: tuple[tuple[_Step, ...], ...]
+    after: tuple[_Step, ...]
+
+
+def _in_team(module: Module) -> bool:
+    """Whether a team of threads runs the steps, or some of them."""
+    return module.threads > 1 and any(kernel.parallel for kernel in module.kernels)
+
+
+def _steps(module: Module) -> _Steps:
+    steps = tuple(_step(module, number, call) for number, call in enumerate(module.calls))
+    if not _in_team(module):
+        return _Steps(steps, (), ())
+    runs = [tuple(run) for _, run in groupby(steps, lambda step: step.parallel)]
+    before = () if runs[0][0].parallel else runs.pop(0)
+    after = () if runs[-1][0].parallel else runs.pop()
+    return _Steps(before, tuple(runs), after)
+
+
+def _step(module: Module, number: int, call: Call) -> _Step:
+    kernel = module.kernels_by_name[call.kernel]
+    arguments = tuple(
         _argument(module, parameter, place)
-        for parameter, place in zip(parameters, call.arguments, strict=True)
+        for parameter, place in zip(kernel.parameters, call.arguments, strict=True)
     )
-    return comment_text(call.label), call.kernel, tuple(arguments)
+    return _Step(number, comment_text(call.label), call.kernel, arguments, kernel.parallel)
 
 
 def _argument(module: Module, parameter: Parameter, place: Place) -> str:

@@ -46,6 +46,7 @@ class Kernel:
     the comment above it. It may use what `NAME_kernels.c` offers (see templates/kernels.c.j2): the
     macros TASOR_*, the standard headers included there and the functions of
     `tensorgen.c_functions` named in `functions`. `schedule` and `expression` are for people.
+    A `parallel` kernel is called by all threads of a team, any other by one.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Kernel:
     functions: tuple[str, ...]
     schedule: str
     expression: str
+    parallel: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +147,8 @@ class Module:
         assert self.threads >= 1, self.threads
         assert self.arena_bytes >= 0, self.arena_bytes
         assert len(self.kernels_by_name) == len(self.kernels), "two kernels share a name"
+        for kernel in self.kernels:
+            assert kernel.parallel == ("TASOR_PARALLEL_FOR" in kernel.text), kernel.name
         assert self.kernels_by_name.keys() == {call.kernel for call in self.calls}
         for call in self.calls:
             parameters = self.kernels_by_name[call.kernel].parameters
@@ -197,6 +201,7 @@ class Module:
         own = (
             "arena", "arena_bytes", "weights", "spans", "status", "check_spans", "isa_present",
             "inputs", "outputs", "info", "weights_header", "memory_span", "spans_clash",
+            "begin_call", "end_call", "calls_under_way",
             *(f"input_{number}_shape" for number in range(len(self.inputs))),
             *(f"output_{number}_shape" for number in range(len(self.outputs))),
         )  # fmt: skip

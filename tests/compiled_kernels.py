@@ -115,7 +115,9 @@ def kernels_source(module: Module) -> dict[str, str | bytes]:
     files = module_files(module)
     calls = "\n".join(
         f"void call_{number}(void **p);\n"
-        f"void call_{number}(void **p)\n{{\n    {kernel.name}("
+        f"void call_{number}(void **p)\n{{\n"
+        + (f"    TASOR_TEAM({module.threads})\n" if kernel.parallel else "")
+        + f"    {kernel.name}("
         + ", ".join(
             f"({'' if parameter.writes else 'const '}{parameter.dtype.c_name} *)p[{position}]"
             for position, parameter in enumerate(kernel.parameters)

@@ -205,16 +205,7 @@ def _sources(module: Module) -> dict[str, str | bytes]:
     """The kernels' file with a function for each that calls it again and again."""
     files = module_files(module)
     repeats = "\n".join(
-        f"void repeat_{number}(void **sets, long count, long times);\n"
-        f"void repeat_{number}(void **sets, long count, long times)\n{{\n"
-        f"    for (long n = 0; n < times; n++) {{\n"
-        f"        void **p = sets + n % count * {len(kernel.parameters)};\n        {kernel.name}("
-        + ", ".join(
-            f"({'' if parameter.writes else 'const '}{parameter.dtype.c_name} *)p[{position}]"
-            for position, parameter in enumerate(kernel.parameters)
-        )
-        + ");\n    }\n}"
-        for number, kernel in enumerate(module.kernels)
+        _repeat(number, kernel, module.threads) for number, kernel in enumerate(module.kernels)
     )
     kernels = files["timed_kernels.c"]
     text = kernels if isinstance(kernels, bytes) else kernels.encode()
@@ -223,3 +214,25 @@ def _sources(module: Module) -> dict[str, str | bytes]:
         "timed_internal.h": files["timed_internal.h"],
         "timed.h": files["timed.h"],
     }
+
+
+def _repeat(number: int, kernel: Kernel, threads: int) -> str:
+    """The function that calls a kernel again and again, on one set of operands after the other."""
+    name = f"void repeat_{number}(void **sets, long count, long times)"
+    team = (f"    TASOR_TEAM({threads})",) if kernel.parallel else ()
+    arguments = ", ".join(
+        f"({'' if parameter.writes else 'const '}{parameter.dtype.c_name} *)p[{position}]"
+        for position, parameter in enumerate(kernel.parameters)
+    )
+    lines = (
+        f"{name};",
+        name,
+        "{",
+        *team,
+        "    for (long n = 0; n < times; n++) {",
+        f"        void **p = sets + n % count * {len(kernel.parameters)};",
+        f"        {kernel.name}({arguments});",
+        "    }",
+        "}",
+    )
+    return "\n".join(lines)

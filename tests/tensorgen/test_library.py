@@ -269,15 +269,58 @@ print("done")
 """
 
 
+FORKING_PROGRAM = """
+import os, signal, sys, threading
+from pathlib import Path
+from tensorgen.build import build_library
+from tensorgen.library import Library
+from tensorgen.ports import Port
+from tensorgen.target import host_target
+from tensorgen.types import TensorType, int32
+
+source = '''
+#include <omp.h>
+#include <stddef.h>
+#include <stdint.h>
+int sum_run(void *arena, size_t bytes, int32_t *y) {
+    int total = 0;
+    #pragma omp parallel reduction(+ : total) num_threads(3)
+    total += omp_get_num_threads();
+    *y = total;
+    return 0;
+}
+'''
+path = build_library({"sum.c": source}, target=host_target(), threads=2, cache=Path(sys.argv[1]))
+library = Library(path, "sum", (), (Port("y", TensorType(int32, ())),), 0)
+
+def check():
+    assert library.run([])[0] == 9
+
+check()
+thread = threading.Thread(target=check)
+thread.start()
+thread.join()
+child = os.fork()
+if child == 0:
+    signal.alarm(30)
+    check()
+    os._exit(7)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+check()
+print("done")
+"""
+
+
+@pytest.mark.parametrize("program", [CLOSING_PROGRAM, FORKING_PROGRAM], ids=["closed", "forked"])
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
-def test_closing_a_library_leaves_its_openmp_threads_asleep_in_peace(
-    cache: Path, compiler: str, monkeypatch: pytest.MonkeyPatch
+def test_openmp_threads_outlive_libraries_and_are_made_again_in_children(
+    cache: Path, compiler: str, program: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CC", compiler)
     if shutil.which(compiler) is None or not supports_openmp(find_compiler(HOST), cache):
         pytest.skip(f"needs {compiler} with OpenMP")
     done = subprocess.run(
-        [sys.executable, "-c", CLOSING_PROGRAM, str(cache)],
+        [sys.executable, "-c", program, str(cache)],
         cwd=Path(__file__).resolve().parents[2], capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stdout.strip()) == (0, "done"), done.stderr

@@ -73,6 +73,7 @@ static void scale_f32_4x37(const float *restrict x, const float *restrict w, flo
     functions=(),
     schedule="parallel(i); vectorize(j)",
     expression="out[i,j] = x[i,j] * w[j]",
+    parallel=True,
 )
 TOTAL = Kernel(
     name="total_f32_4x37",
@@ -102,6 +103,7 @@ static void total_f32_4x37(
     functions=(),
     schedule="",
     expression="total[i] = sum(j) a[i,j]; positive[i] = total[i] > limit[]",
+    parallel=False,
 )
 WEIGHT = np.linspace(-1, 2, COLUMNS, dtype=np.float32)
 X_TYPE = TensorType(float32, (ROWS, COLUMNS))
@@ -618,6 +620,7 @@ static void erf_f32_4x37(const float *restrict x, float *restrict y)
         functions=("tasor_erf_f32",),
         schedule="",
         expression="",
+        parallel=False,
     )
     x = generated_input(X_TYPE, 0)
     y = np.array([math.erf(value) for value in x[0, :ROWS].tolist()], np.float32)

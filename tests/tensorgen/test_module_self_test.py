@@ -57,7 +57,7 @@ static void {name}(const {c_type} *restrict x, {c_type} *restrict y)
 }}
 """
     parameters = (Parameter("x", tensor.dtype, False), Parameter("y", tensor.dtype, True))
-    return Kernel(name, text, parameters, (), "", "")
+    return Kernel(name, text, parameters, (), "", "", False)
 
 
 def copying(types: tuple[TensorType, ...], test: SelfTest) -> Module:

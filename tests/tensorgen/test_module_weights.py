@@ -19,7 +19,7 @@ DTYPES = (np.float32, np.float64, np.float16, ml_dtypes.bfloat16, np.int8, np.in
 
 
 def module_with(constants: tuple[Array, ...], weights: WeightMode) -> Module:
-    kernel = Kernel("k", "", (Parameter("y", float32, True),), (), "", "")
+    kernel = Kernel("k", "", (Parameter("y", float32, True),), (), "", "", False)
     return Module(
         "m", (), (Port("y", TensorType(float32, ())),), constants, (kernel,),
         (Call("k", (Output(0),), ""),), 0, Target.named("c99"), 1, False, weights, None, {},

@@ -33,7 +33,7 @@ static const tiny_info info = {
     2u,
     outputs,
     "abababababababababababababababababababababababababababababababab",
-    "c8f8a4e8a7de2fd521a09cffb3b5ead74dafdb0463e0bd591e9ea51d55767a05",
+    "4919c6274fc5addf762318f740875c366d1745adf9c268eed0d32bce439c1e2e",
     "dae0392651095566d7966a12709f26724ea83c05f1bd7b5ca705860883f83fb1"
 };
 

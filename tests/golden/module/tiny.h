@@ -2,7 +2,13 @@
  * Model SHA-256: abababababababababababababababababababababababababababababababab
  *
  * tiny: the library's public interface. Functions keep no state: any number of threads may call
- * them at the same time, each with an arena of its own. They call neither malloc nor stdio. */
+ * them at the same time, each with an arena of its own. They call neither malloc nor stdio.
+ *
+ * With OpenMP a call runs on up to 2 threads, and no more than omp_get_max_threads(). It stays
+ * on its own thread if that is in a parallel region or another call is under way. Between calls the
+ * other threads first spin, then sleep; OMP_WAIT_POLICY=passive lets them sleep at once, which suits
+ * a machine that has other work to do.
+ */
 #ifndef TINY_H_INCLUDED
 #define TINY_H_INCLUDED
 

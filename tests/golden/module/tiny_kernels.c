@@ -37,22 +37,48 @@
 #define TASOR_BARRIER ((void)0)
 #endif
 
-/* In front of a loop whose iterations are shared out among 2 threads. A caller that is parallel
- * itself gets no more threads. TASOR_THREAD is the number, from 0, of the thread that asks. */
-#if defined(_OPENMP)
+/* One team of at most 2 threads runs all steps of a call. TASOR_THREAD is the number of the
+ * thread that asks, from 0; the team shares out the iterations of a TASOR_PARALLEL_FOR, and its
+ * threads wait for each other behind it. */
+#if defined(__GNUC__) && defined(_OPENMP) && _OPENMP >= 201107
 #include <omp.h>
-#define TASOR_PARALLEL_CLAUSES num_threads(2) if (!omp_in_parallel())
-#define TASOR_PARALLEL_EXPANDED(text) TASOR_PRAGMA(text)
-#define TASOR_PARALLEL_FOR \
-    TASOR_PARALLEL_EXPANDED(omp parallel for schedule(static) TASOR_PARALLEL_CLAUSES)
+#define TASOR_EXPANDED(text) TASOR_PRAGMA(text)
+#define TASOR_TEAM(threads) TASOR_EXPANDED(omp parallel num_threads(threads))
+#define TASOR_PARALLEL_FOR TASOR_PRAGMA(omp for schedule(static))
 #define TASOR_PARALLEL_FOR_COLLAPSE(loops) \
-    TASOR_PARALLEL_EXPANDED( \
-        omp parallel for schedule(static) collapse(loops) TASOR_PARALLEL_CLAUSES)
+    TASOR_EXPANDED(omp for schedule(static) collapse(loops))
+#define TASOR_WAIT_FOR_TEAM TASOR_PRAGMA(omp barrier)
 #define TASOR_THREAD omp_get_thread_num()
+
+/* How many calls are under way; nothing else is remembered. */
+static int calls_under_way;
+
+/* How many threads a call may use. One, if its caller is parallel or other calls are under way:
+ * they have the processors already. */
+static int begin_call(void)
+{
+    int others;
+
+    TASOR_PRAGMA(omp atomic capture)
+    others = calls_under_way++;
+    if (others > 0 || omp_in_parallel()) {
+        return 1;
+    }
+    return omp_get_max_threads() < 2 ? omp_get_max_threads() : 2;
+}
+
+static void end_call(void)
+{
+    TASOR_PRAGMA(omp atomic)
+    calls_under_way--;
+}
 #else
+#define TASOR_TEAM(threads)
 #define TASOR_PARALLEL_FOR
 #define TASOR_PARALLEL_FOR_COLLAPSE(loops)
+#define TASOR_WAIT_FOR_TEAM ((void)0)
 #define TASOR_THREAD 0
+#define end_call() ((void)0)
 #endif
 
 /* In front of an innermost loop whose iterations do not depend on each other, but for the sums and
@@ -109,6 +135,20 @@
         TASOR_BARRIER; \
         TASOR_STEP_END(step) \
     } while (0)
+
+/* A step that the whole team makes. */
+#define TASOR_TEAM_STEP(step, call) \
+    do { \
+        if (TASOR_THREAD == 0) { \
+            TASOR_STEP_BEGIN(step) \
+        } \
+        call; \
+        TASOR_BARRIER; \
+        if (TASOR_THREAD == 0) { \
+            TASOR_STEP_END(step) \
+        } \
+    } while (0)
+
 #define TASOR_AT(type, offset) ((type *)(void *)(arena + (offset)))
 
 /* The kernels. Inlined into one function they would take long to compile, and much stack. */
@@ -147,8 +187,12 @@ static void total_f32_4x37(
 void tiny_steps(
     unsigned char *arena, const float *x, const int64_t *limit, float *total, uint8_t *positive)
 {
-    /* 0: scale * / of ? ?/ layer<U+000A>1 */
-    TASOR_STEP(0, scale_f32_4x37(x, tiny_weights.w1, TASOR_AT(float, 64u)));
+    TASOR_TEAM(begin_call())
+    {
+        /* 0: scale * / of ? ?/ layer<U+000A>1 */
+        TASOR_TEAM_STEP(0, scale_f32_4x37(x, tiny_weights.w1, TASOR_AT(float, 64u)));
+    }
+    end_call();
     /* 1: total */
     TASOR_STEP(1, total_f32_4x37(TASOR_AT(float, 64u), limit, total, positive));
 }
