@@ -27,7 +27,8 @@ class VectorDialect:
     lanes of {a} and {b}; it may use the constant {i}, whose declarations are `indices`. `choose`
     takes the lanes of {m} from {v}, the others are {x}. `load_signed` reads the lanes for which {s}
     has -1 instead of 0, where there is no `load_partial`; then `choose` goes by {s}. `narrower` are
-    shorter vectors of the same elements.
+    shorter vectors of the same elements. `transposes` tells that blocks of them are transposed in
+    registers (`lane_vectors`).
     """
 
     type: str
@@ -50,6 +51,7 @@ class VectorDialect:
     load_signed: str | None = None
     choose: str | None = None
     narrower: tuple[VectorDialect, ...] = ()
+    transposes: bool = False
 
     def operation(self, name: str) -> str | None:
         """The template of an operation on two registers; None if there is no instruction."""
@@ -318,7 +320,7 @@ _AVX2_4 = replace(
 _AVX2_2_DOUBLE = replace(_SSE42_DOUBLE, multiply_add="_mm_fmadd_pd({a}, {b}, {c})")
 
 VECTOR_DIALECTS: dict[tuple[str, str], VectorDialect] = {
-    ("avx512", "float32"): replace(_AVX512, narrower=(_AVX512_8, _AVX512_4)),
+    ("avx512", "float32"): replace(_AVX512, narrower=(_AVX512_8, _AVX512_4), transposes=True),
     ("avx512", "float64"): replace(
         _AVX512_DOUBLE,
         narrower=(_masked(_AVX2_DOUBLE, "_mm256", "pd"), _masked(_SSE42_DOUBLE, "_mm", "pd")),

@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 from tensorgen.dialects import VectorDialect, vector_dialect
 from tensorgen.expr import Apply, Expr, Fold, Load, free_axes, walk
-from tensorgen.loop import Buffer, For, Store
+from tensorgen.loop import Buffer, For, Store, TransposeBlock
 from tensorgen.simplify import affine
 from tensorgen.types import float32
 
@@ -53,6 +53,18 @@ _FOLDS: Mapping[tuple[str, str, int], Mapping[Fold, str]] = MappingProxyType({
 def fold_function(isa: str, lanes: Buffer, fold: Fold) -> str | None:
     """The C function with which an instruction set folds lane accumulators; None without one."""
     return _FOLDS.get((isa, lanes.dtype.name, lanes.size), {}).get(fold)
+
+
+_TRANSPOSES: Mapping[tuple[str, str, int], Mapping[int, str]] = MappingProxyType({
+    ("avx512", "float32", 16): {4: "tasor_transpose_f32x4", 16: "tasor_transpose_f32x16"},
+})  # fmt: skip
+"""The C functions that transpose a block of so many columns, by the most rows."""
+
+
+def transpose_function(isa: str, block: TransposeBlock) -> str | None:
+    """The C function with which an instruction set transposes a block; None without one."""
+    functions = _TRANSPOSES.get((isa, block.source.dtype.name, block.lanes), {})
+    return next((name for rows, name in functions.items() if block.rows <= rows), None)
 
 
 @dataclass(frozen=True, slots=True)

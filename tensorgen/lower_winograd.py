@@ -39,14 +39,16 @@ from tensorgen.expr import (
     const,
     operand_name,
     select,
+    substitute,
 )
 from tensorgen.flat import flat_index
-from tensorgen.lane_choices import lane_choices
+from tensorgen.lane_choices import shared_choices
 from tensorgen.loop import (
     Allocate,
     Buffer,
     Declare,
     Fill,
+    For,
     If,
     LoopKernel,
     LoopKind,
@@ -64,6 +66,7 @@ from tensorgen.lower_contraction import Packing
 from tensorgen.lower_epilogue import along_lanes, epilogue_value
 from tensorgen.lower_loops import pieces, replace_axes, spans
 from tensorgen.lower_prologue import prologue_element
+from tensorgen.lower_transpose import transposed
 from tensorgen.minimal_filtering import Row
 from tensorgen.schedule import ScheduleError, WinogradTile
 from tensorgen.simplify import affine, simplify
@@ -316,8 +319,8 @@ class _Lowering:
             reached = self.counter("w", last - first)
             place = {across: simplify(reached + first)}
             store = Store(strip, replace_axes(position, place), replace_axes(value, place))
-            statements += self._rolled(reached, store)
-        return _nested((lane, line), tuple(statements), LoopKind.ROLLED)
+            statements += self._copied(store, inputs, reached, lane)
+        return _nested((line,), tuple(statements), LoopKind.ROLLED)
 
     def _datum(self, inputs: tuple[Buffer, ...], values: Mapping[Axis, Expr]) -> Expr:
         """What the data is at a point of the contraction's axes; a prologue is computed there."""
@@ -327,14 +330,36 @@ class _Lowering:
         index = replace_axes(contraction.factors[data].expr, values)
         return inputs[contraction.operands[data]].at(index)
 
-    @staticmethod
-    def _rolled(counter: Counter, store: Store) -> tuple[Stmt, ...]:
-        """A loop that stores, or two, under the conditions that it does not change."""
+    def _copied(
+        self, store: Store, inputs: tuple[Buffer, ...], reached: Counter, lane: Counter
+    ) -> tuple[Stmt, ...]:
+        """Loops that store, under the conditions that they do not change."""
+        axes = tuple(axis for axis in (reached, lane) if isinstance(axis, Axis))
 
-        def loop(inner: Store) -> tuple[Stmt, ...]:
-            return _nested((counter,), (inner,), LoopKind.ROLLED)
+        def along(inner: Store) -> tuple[Stmt, ...]:
+            return _nested((reached,), (inner,), LoopKind.ROLLED)
 
-        return lane_choices(counter, store, loop) if isinstance(counter, Axis) else loop(store)
+        def over_both(inner: Store) -> tuple[Stmt, ...]:
+            match inner.value:
+                case Const():
+                    filled = _nested((lane,), (inner,), LoopKind.SIMD)
+                    return _nested((reached,), filled, LoopKind.SERIAL)
+                case Load(operand=number, indices=(index,)) if (
+                    isinstance(reached, Axis)
+                    and isinstance(lane, Axis)
+                    and affine(index).coefficient(reached) == 1
+                ):
+                    (source,) = (buffer for buffer in inputs if buffer.number == number)
+                    lanes, target = self.schedule.lanes, inner.buffer
+                    blocks = transposed(
+                        source, index, target, inner.index, lane, reached, lanes, self.numbers
+                    )
+                    return tuple(blocks)
+                case _:
+                    chosen = shared_choices(axes[:1], inner, along)
+                    return _nested((lane,), chosen, LoopKind.ROLLED)
+
+        return shared_choices(axes, store, over_both)
 
     # Products
 
@@ -527,12 +552,44 @@ class _Lowering:
         if before != element:
             lanes = _nested((lane,), (Store(tile, element.indices[0], before),), LoopKind.SIMD)
             first = _nested((line, column), lanes, LoopKind.SERIAL)
-        statements: tuple[Stmt, ...] = (Store(output, index, value),)
+        store = Store(output, index, value)
+        statements: tuple[Stmt, ...] = (store,)
         condition = simplify(all_of(conditions))
         if condition != const(True, condition.dtype):
             statements = (If(condition, statements),)
         order = (line, column, lane) if contiguous else (lane, line, column)
-        return (*first, *_nested(order, statements, LoopKind.ROLLED))
+        one_by_one = _nested(order, statements, LoopKind.ROLLED)
+        if not isinstance(lane, Axis) or not isinstance(column, Axis) or contiguous:
+            return (*first, *one_by_one)
+        if affine(index).coefficient(column) != 1 or _size(form.features) % lane.extent:
+            return (*first, *one_by_one)
+        last = {
+            axis: const(axis.extent - 1, int64) for axis in (line, column) if isinstance(axis, Axis)
+        }
+        whole = replace_axes(all_of(conditions), {**last, lane: const(0, int64)})
+        turned = _nested((line,), self._turned(tile, element, store, column, lane), LoopKind.SERIAL)
+        if whole == const(True, whole.dtype):
+            return (*first, *turned)
+        return (*first, If(whole, turned, one_by_one))
+
+    def _turned(
+        self, tile: Buffer, element: Load, store: Store, column: Axis, lane: Axis
+    ) -> tuple[Stmt, ...]:
+        """A store for each result of one line of a tile, those that are neighbours together."""
+        index, lanes, numbers = element.indices[0], self.schedule.lanes, self.numbers
+        if store.value == element:
+            blocks = transposed(
+                tile, index, store.buffer, store.index, column, lane, lanes, numbers
+            )
+            return tuple(blocks)
+        size = column.extent * lane.extent
+        rows = numbers.buffer("rows", self.dtype, size, Space.STACK)
+        place = simplify(lane * column.extent + column)
+        blocks = transposed(tile, index, rows, place, column, lane, lanes, numbers)
+        value = substitute(store.value, lambda t: rows.at(place) if t == element else None)
+        added = Store(store.buffer, store.index, value)
+        loop = For(lane, (For(column, (added,), LoopKind.SIMD),))
+        return (Allocate(rows, (*blocks, loop)),)
 
     # Weights
 

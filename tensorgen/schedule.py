@@ -87,6 +87,7 @@ class RegisterTile:
     broadcast; `lanes` is the vector width in elements. `row_packed` relays the broadcast operand
     at compile time. `vectors_outer` puts the loop over vector tiles around the loop over rows. If
     `parallel`, threads share the outer one of the two, or with `grid` both.
+    If `turned`, tiles that are stored across their lanes are transposed in registers.
     `ahead` asks the caches for the next tile of the operand that is read in place.
     A prologue is made inside `prologue` loops that move what is read of it: they come first then,
     and they alone share the threads. Inside none of them, all threads make it once.
@@ -102,6 +103,7 @@ class RegisterTile:
     parallel: bool
     grid: bool = False
     ahead: bool = False
+    turned: bool = False
     prologue: int = 0
 
     def __str__(self) -> str:
@@ -113,6 +115,8 @@ class RegisterTile:
             f"rows({'packed' if self.row_packed else 'broadcast in place'})",
             f"order({order})",
         ]
+        if self.turned:
+            steps.append("turned")
         if self.ahead:
             steps.append("ahead")
         if self.prologue:

@@ -38,8 +38,8 @@ CACHE_PERIOD, CACHE_WAYS = 4096, 8
 MOST_VECTORS = 8
 """Vectors side by side in a tile."""
 
-TRANSPOSED_STORE = 1.5
-"""Cycles for each element stored one by one."""
+TRANSPOSED_STORE, TURNED_STORE = 1.5, 0.4
+"""Cycles for each element stored one by one, and in blocks transposed in registers."""
 
 COPY, FAR_COPY, SHARED_COPY = 0.35, 0.7, 1.0
 """Cycles to make one element of a prologue: in the second-level cache of the core that reads it,
@@ -82,7 +82,7 @@ def _tiles_for(
     constant = contraction.constant(task)
     unit_stride = contraction.factors[vector].coefficient(roles.vectors[-1]) == 1
     row_extent = roles.rows[-1].extent if roles.rows else 1
-    work = _tiled_work(roles, vector, dialect.lanes)
+    work = _tiled_work(roles, vector, dialect)
     vectors_outer = _vectors_outer(roles, vector)
     prologues = tuple(_prologues(roles, core, threads))
     ahead = (
@@ -101,7 +101,7 @@ def _tiles_for(
             outer = source is VectorSource.RUNTIME or vectors_outer
             schedule = RegisterTile(
                 vector, source, row_packed, rows, vectors, dialect.lanes, outer, threads > 1,
-                ahead=ahead[source is VectorSource.DIRECT],
+                ahead=ahead[source is VectorSource.DIRECT], turned=work.turned,
             )  # fmt: skip
             cycles = _cycles(work, schedule, core)
             for inside, copied, share in prologues:
@@ -196,6 +196,7 @@ class _TiledWork:
     rows: int
     columns: int
     contiguous: bool
+    turned: bool
     element_bytes: int
     pack: float
     repeated: int
@@ -204,11 +205,15 @@ class _TiledWork:
     steps: int
 
 
-def _tiled_work(roles: Roles, vector: int, lanes: int) -> _TiledWork:
+def _tiled_work(roles: Roles, vector: int, dialect: VectorDialect) -> _TiledWork:
     factors, column = roles.contraction.factors, roles.vectors[-1]
     element_bytes = roles.contraction.dtype.bytes
     distance = None
+    turned = False
     if roles.rows:
+        turned = (
+            dialect.transposes and affine(roles.contraction.result).coefficient(roles.rows[-1]) == 1
+        )
         distance = abs(factors[1 - vector].coefficient(roles.rows[-1])) * element_bytes
     strides = [
         (abs(factors[vector].coefficient(axis)) * element_bytes, axis.extent)
@@ -221,8 +226,9 @@ def _tiled_work(roles: Roles, vector: int, lanes: int) -> _TiledWork:
         rows=roles.rows[-1].extent if roles.rows else 1,
         columns=column.extent,
         contiguous=affine(roles.contraction.result).coefficient(column) == 1,
+        turned=turned,
         element_bytes=element_bytes,
-        pack=1.0 / lanes * 2 if factors[vector].coefficient(column) == 1 else 1.2,
+        pack=1.0 / dialect.lanes * 2 if factors[vector].coefficient(column) == 1 else 1.2,
         repeated=max(prod(axis.extent for axis in roles.rows[:-1]), 1),
         row_distance=distance,
         step_distance=step_distance,
@@ -253,7 +259,8 @@ def _cycles(work: _TiledWork, schedule: RegisterTile, core: Core) -> float:
             if work.contiguous:
                 store = rows * vectors * 2.0
             else:
-                store = rows * min(columns, vectors * dialect.lanes) * TRANSPOSED_STORE
+                each = TURNED_STORE if work.turned else TRANSPOSED_STORE
+                store = rows * min(columns, vectors * dialect.lanes) * each
             total += column_tiles * row_tiles * (work.depth * step + store + TILE_OVERHEAD)
         if schedule.source is VectorSource.RUNTIME:
             total += column_tiles * work.depth * columns * work.pack / work.repeated

@@ -12,6 +12,7 @@ from itertools import product
 from math import ceil, prod
 
 from tensorgen.contraction import Contraction
+from tensorgen.dialects import VectorDialect
 from tensorgen.machine import Core
 from tensorgen.minimal_filtering import Row
 from tensorgen.schedule import WinogradTile
@@ -36,8 +37,12 @@ MOST_POINTS = 6
 """Points of a filter along one axis: the interpolation points 0, 1, -1, 2, -2 and infinity. With
 more of them the transforms multiply by larger numbers, and rounding grows faster than speed."""
 
-RELAY = 1.2
-"""Cycles to copy one element so that channels lie along the lanes."""
+RELAY, TURNED_RELAY = 1.2, 0.4
+"""Cycles to copy one element so that channels lie along the lanes: one by one, and in blocks
+transposed in registers."""
+
+TURNED_RESULT = 0.7
+"""Cycles to store one result where those of a line are transposed in registers."""
 
 
 def winograd_tiles(
@@ -61,7 +66,7 @@ def _with_results(
     threads: int,
 ) -> Iterator[Estimate[WinogradTile]]:
     dialect = core.dialect
-    work = _Work(form, results, dialect.lanes)
+    work = _Work(form, results, dialect)
     element = form.contraction.dtype.bytes
     row_bytes = work.points * work.padded_channels * element * work.strip_rows
     strips = max(1, min(work.strips, core.second_cache // 2 // row_bytes))
@@ -85,7 +90,10 @@ def _largest_divisor(number: int, most: int) -> int:
 class _Work:
     """What the estimates for one number of results share."""
 
-    def __init__(self, form: FilteredContraction, results: tuple[int, ...], lanes: int) -> None:
+    def __init__(
+        self, form: FilteredContraction, results: tuple[int, ...], dialect: VectorDialect
+    ) -> None:
+        lanes = dialect.lanes
         made = [FilterGrid.of(w, n) for w, n in zip(form.filtered, results, strict=True)]
         self.outer, self.inner = (TRIVIAL, made[0]) if len(made) == 1 else (made[0], made[1])
         self.points = self.outer.points * self.inner.points
@@ -102,6 +110,8 @@ class _Work:
         self.strips = self.outer.count * (1 if window else images)
         self.strip_rows = self.deep_in * self.inner.count
         self.lanes = lanes
+        self.relay = TURNED_RELAY if dialect.transposes else RELAY
+        self.store = TURNED_RESULT if dialect.transposes else TRANSPOSED_STORE
         self.element_bytes = form.contraction.dtype.bytes
 
     def rows_of(self, strips: int) -> int:
@@ -135,7 +145,7 @@ class _Work:
         strips = self.deep_in * self.strips * self.repeated
         groups = self.padded_channels // self.lanes
         width = (self.inner.tiles - 1) * self.inner.results + self.inner.points
-        relayed = RELAY * self.outer.points * width * self.inner.phases * self.lanes
+        relayed = self.relay * self.outer.points * width * self.inner.phases * self.lanes
         tiles = self.inner.count * _transform(self.outer.filter.inputs, self.inner.filter.inputs)
         return strips * groups * (relayed + tiles)
 
@@ -155,7 +165,7 @@ class _Work:
             total += self.points * count * (self.depth * step + stored + TILE_OVERHEAD)
         back = _transform(self.outer.filter.outputs, self.inner.filter.outputs)
         elements = self.outer.results * self.inner.results * self.lanes
-        return total + rows * schedule.vectors * (back + elements * TRANSPOSED_STORE)
+        return total + rows * schedule.vectors * (back + elements * self.store)
 
 
 def _transform(outer: Sequence[Row], inner: Sequence[Row]) -> float:

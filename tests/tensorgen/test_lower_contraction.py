@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tensorgen.contraction import contraction_of
 from tensorgen.dialects import VECTOR_DIALECTS
-from tensorgen.loop import For, LoopKind, Prefetch, Space, Store, statements
+from tensorgen.loop import For, LoopKind, Prefetch, Space, Store, TransposeBlock, statements
 from tensorgen.lower import lower
 from tensorgen.schedule import RegisterTile, ScheduleError, VectorSource
 from tensorgen.sketch_tiles import register_tiles
@@ -303,3 +303,18 @@ def test_a_tile_refuses_a_factor_without_an_axis_for_the_lanes() -> None:
 
 def test_every_dialect_is_tried() -> None:
     assert {isa for isa, _ in VECTOR_DIALECTS} <= set(ISAS)
+
+
+def test_rows_stored_across_the_lanes_are_transposed_in_blocks() -> None:
+    """out[i, j] by lanes along i: neighbours of a row come from different vectors."""
+    task = matmul((), 37, 21, 3, constant=(True, False))
+    for kind in (None, "residual", "row bias"):
+        turned = task if kind is None else with_epilogue(task, kind)
+        for schedule in candidates(turned, "avx512"):
+            if schedule.vector_operand != 0:
+                continue
+            assert schedule.turned
+            kernel = lower(turned, schedule).kernel
+            blocks = [s for s in statements(kernel.body) if isinstance(s, TransposeBlock)]
+            assert blocks, str(schedule)
+            assert all(block.rows <= 16 and block.columns <= 16 for block in blocks)
