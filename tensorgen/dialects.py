@@ -53,6 +53,16 @@ class VectorDialect:
     narrower: tuple[VectorDialect, ...] = ()
     transposes: bool = False
 
+    @property
+    def temporaries(self) -> int:
+        """Registers that a multiply-add takes beside accumulator and vector: for the broadcast
+        element, and for a product that is rounded before it is added."""
+        return 2 if self.multiply_add == self.multiply_then_add else 1
+
+    def unfused(self) -> VectorDialect:
+        """The same vectors without fused multiply-adds."""
+        return replace(self, multiply_add=self.multiply_then_add)
+
     def operation(self, name: str) -> str | None:
         """The template of an operation on two registers; None if there is no instruction."""
         return dict(self.operations).get(name)

@@ -11,7 +11,7 @@ from itertools import pairwise
 from math import prod
 
 from tensorgen.contraction import WINDOW, contraction_of, has_tiles
-from tensorgen.dialects import vector_dialect
+from tensorgen.dialects import VectorDialect, vector_dialect
 from tensorgen.expr import (
     Apply,
     Axis,
@@ -31,6 +31,7 @@ from tensorgen.sketch_tiles import Estimate, register_tiles
 from tensorgen.sketch_winograd import winograd_tiles
 from tensorgen.target import Target
 from tensorgen.task import Task
+from tensorgen.types import DType
 from tensorgen.window import Window, window_of
 from tensorgen.window_sketch import window_schedule
 
@@ -66,7 +67,7 @@ def default_schedule(
     parallel = threads > 1 and _work(task) >= PARALLEL_WORK
     window = tiled_window_of(task)
     if window is not None:
-        dialect = vector_dialect(target.isa, window.dtype)
+        dialect = target_vectors(target, window.dtype)
         assert dialect is not None, "windows are of types that have vectors"
         return window_schedule(window, dialect, parallel)
     best = contraction_estimate(
@@ -75,6 +76,12 @@ def default_schedule(
     if best is not None:
         return best.schedule
     return loop_schedule(task, threads, fused=target.has_fma)
+
+
+def target_vectors(target: Target, dtype: DType) -> VectorDialect | None:
+    """The vectors of a target, without fused multiply-adds if it may not use them."""
+    dialect = vector_dialect(target.isa, dtype)
+    return dialect if dialect is None or target.has_fma else dialect.unfused()
 
 
 def contraction_estimate(
@@ -93,6 +100,8 @@ def contraction_estimate(
     core = Core.of(target.isa, contraction.dtype, constants)
     if core is None:
         return None
+    if not target.has_fma:
+        core = replace(core, dialect=core.dialect.unfused())
     estimates: list[Estimate[RegisterTile | WinogradTile]] = []
     estimates += register_tiles(task, contraction, core, threads)
     if filtering:

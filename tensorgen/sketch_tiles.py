@@ -162,10 +162,9 @@ def tile_shapes(rows: int, columns: int, dialect: VectorDialect) -> Iterator[tup
     """Tiles whose accumulators, vectors and broadcasts fit the registers."""
     needed = -(-columns // dialect.lanes)
     for vectors in range(1, min(max(needed, 1), MOST_VECTORS) + 1):
-        if dialect.loads_ahead:
-            most = (dialect.registers - vectors) // (vectors + 1)
-        else:
-            most = (dialect.registers - 1 - vectors) // vectors
+        free = dialect.registers - dialect.temporaries - vectors
+        # Where all rows load ahead, each has a register for its element: one is counted already.
+        most = (free + 1) // (vectors + 1) if dialect.loads_ahead else free // vectors
         for length in range(1, min(rows, most) + 1):
             yield length, vectors
 

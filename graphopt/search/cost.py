@@ -19,7 +19,6 @@ from typing import Protocol
 from graphopt.graph import Constant, Graph, Input, Node, Value
 from graphopt.search.kernels import Kernels
 from graphopt.search.promised import Promise, WeightOnly
-from tensorgen.dialects import vector_dialect
 from tensorgen.expr import (
     Apply,
     Axis,
@@ -36,7 +35,12 @@ from tensorgen.expr import (
 from tensorgen.flat import flat_index
 from tensorgen.machine import Core, Machine, typical_machine
 from tensorgen.simplify import affine
-from tensorgen.sketch import PARALLEL_WORK, contraction_estimate, tiled_window_of
+from tensorgen.sketch import (
+    PARALLEL_WORK,
+    contraction_estimate,
+    target_vectors,
+    tiled_window_of,
+)
 from tensorgen.target import Target
 from tensorgen.task import Task
 from tensorgen.types import float32
@@ -105,7 +109,7 @@ class AnalyticCost:
         """Cycles of the busiest thread, and whether several take part."""
         window = tiled_window_of(task)
         if window is not None:
-            dialect = vector_dialect(self.target.isa, window.dtype)
+            dialect = target_vectors(self.target, window.dtype)
             assert dialect is not None, "windows are of types that have vectors"
             tiles = window_cycles(window, window_schedule(window, dialect, False), dialect)
             parallel = self._is_shared(tiles)

@@ -311,7 +311,7 @@ def test_rows_stored_across_the_lanes_are_transposed_in_blocks() -> None:
     for kind in (None, "residual", "row bias"):
         turned = task if kind is None else with_epilogue(task, kind)
         for schedule in candidates(turned, "avx512"):
-            if schedule.vector_operand != 0:
+            if schedule.vector_operand != 0 or schedule.rows == 1:
                 continue
             assert schedule.turned
             kernel = lower(turned, schedule).kernel
