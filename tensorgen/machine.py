@@ -33,8 +33,9 @@ TYPICAL_REGION_SECONDS, TYPICAL_BARRIER_SECONDS = 2.0e-6, 1.0e-6
 MEMORY_CORES = 2
 """Cores that keep the memory of a typical machine busy."""
 
-FIRST_CACHE_SHARE, CACHE_SHARE = 0.75, 0.875
-"""The part of a cache that a panel may fill: the rest is for what is read beside it."""
+FIRST_CACHE_SHARE, CACHE_SHARE, SHARED_CACHE_SHARE = 0.75, 0.875, 0.5
+"""The part of a cache that may be counted on: of the first one beside other operands, of one that
+belongs to a core, and of one that other cores and other programs use, too."""
 
 _LARGEST = 1e24
 
@@ -69,6 +70,10 @@ class Level:
     shared: bool
     bandwidth: Rate
 
+    def usable_bytes(self, threads: int) -> float:
+        """How many of so many threads' bytes it holds, beside what else there is."""
+        return self.bytes * (SHARED_CACHE_SHARE if self.shared else CACHE_SHARE * max(threads, 1))
+
 
 @dataclass(frozen=True, slots=True)
 class Machine:
@@ -96,13 +101,15 @@ class Machine:
         """Bytes a second that so many threads together read from main memory."""
         return self.levels[-1].bandwidth.of(threads)
 
-    def level_of(self, size: float, threads: int = 1) -> Level:
-        """The nearest level that holds `size` bytes, spread over so many threads."""
-        return next(
-            level
-            for level in self.levels
-            if size <= level.bytes * (1 if level.shared else max(threads, 1))
-        )
+    def read_seconds(self, amount: float, threads: int) -> tuple[float, ...]:
+        """How long each level takes to give its part of `amount` bytes, which threads read again
+        and again: what a level holds beyond the nearer ones comes from it."""
+        held, seconds = 0.0, []
+        for level in self.levels:
+            part = max(min(amount, level.usable_bytes(threads)) - held, 0.0)
+            seconds.append(part / level.bandwidth.of(threads))
+            held += part
+        return tuple(seconds)
 
     def __post_init__(self) -> None:
         assert self.threads >= 1
@@ -139,7 +146,7 @@ class Core:
         loads = [(FIRST_CACHE_SHARE * first.bytes, 1.0)]
         for level in others:
             cost = max(full / level.bandwidth.alone, loads[-1][1])
-            loads.append((CACHE_SHARE * level.bytes, cost))
+            loads.append((level.usable_bytes(1), cost))
         second = next((int(level.bytes) for level in others if not level.shared), 0)
         far = next((level for level in others if level.shared), first)
         return Core(dialect, frequency, tuple(loads), second, far.bandwidth.alone / frequency)
