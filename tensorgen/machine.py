@@ -28,6 +28,15 @@ TYPICAL_DIVISION_CYCLES = 10.0
 TYPICAL_BYTES = (32.0, 16.0, 5.0)
 """Bytes that one core reads in a cycle from the second and third cache and from memory."""
 
+TYPICAL_BYTES_OF = {
+    "x86-64-v4": (32.0, 24.0, 5.0),
+    "x86-64-v2": (16.0, 8.0, 5.0),
+    "aarch64": (16.0, 8.0, 4.0),
+    "armv7": (16.0, 8.0, 4.0),
+}
+"""The same for targets, by name, whose machines differ: what `calibration` finds on a Zen 4 server,
+rounded, and narrower paths where vectors are shorter."""
+
 TYPICAL_REGION_SECONDS, TYPICAL_BARRIER_SECONDS = 2.0e-6, 1.0e-6
 
 MEMORY_CORES = 2
@@ -174,7 +183,8 @@ def typical_machine(target: Target, threads: int = 1) -> Machine:
     flops = TYPICAL_FREQUENCY * _flops_per_cycle(target.isa)
     divisions = TYPICAL_FREQUENCY * dialect.lanes / TYPICAL_DIVISION_CYCLES
     first = dialect.lanes * float32.bytes * dialect.loads_per_cycle
-    *near, memory = (TYPICAL_FREQUENCY * min(amount, first) for amount in (first, *TYPICAL_BYTES))
+    others = TYPICAL_BYTES_OF.get(target.name, TYPICAL_BYTES)
+    *near, memory = (TYPICAL_FREQUENCY * min(amount, first) for amount in (first, *others))
     rates = [
         *(Rate(rate, rate * threads) for rate in near),
         Rate(memory, memory * min(threads, MEMORY_CORES)),

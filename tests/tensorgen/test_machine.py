@@ -107,19 +107,20 @@ def test_nearer_levels_are_full_before_farther_ones_are_read() -> None:
 @pytest.mark.parametrize(
     ("isa", "name", "costs"),
     [
-        ("avx512", "x86-64-v4", [1, 2, 4]),
+        ("avx512", "x86-64-v4", [1, 2, 8 / 3]),
         ("avx2", "x86-64-v3", [1, 2, 4]),
-        ("sse42", "x86-64-v2", [1, 1, 2]),
+        ("sse42", "x86-64-v2", [1, 2, 4]),
+        ("neon", "aarch64", [1, 2, 4]),
         ("c99", "c99", [1, 1, 1]),
     ],
 )
-def test_a_vector_costs_more_from_afar(isa: Isa, name: str, costs: list[int]) -> None:
+def test_a_vector_costs_more_from_afar(isa: Isa, name: str, costs: list[float]) -> None:
     target = Target.named(name)
     core = Core.of(isa, float32, typical_machine(target))
     assert core is not None
-    sizes = (target.l1_bytes // 2, target.l2_bytes // 2, 4 * MIB)
-    assert [core.vector_load(size) for size in sizes] == costs
-    assert core.vector_load(inf) >= core.vector_load(4 * MIB)
+    sizes = (target.l1_bytes // 2, target.l2_bytes // 2, 2 * MIB)
+    assert [core.vector_load(size) for size in sizes] == pytest.approx(costs)
+    assert core.vector_load(inf) >= core.vector_load(2 * MIB)
     assert core.frequency == pytest.approx(3e9)
 
 
