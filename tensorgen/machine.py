@@ -28,13 +28,23 @@ TYPICAL_DIVISION_CYCLES = 10.0
 TYPICAL_BYTES = (32.0, 16.0, 5.0)
 """Bytes that one core reads in a cycle from the second and third cache and from memory."""
 
+TYPICAL_BYTES_OF = {
+    "x86-64-v4": (32.0, 24.0, 5.0),
+    "x86-64-v2": (16.0, 8.0, 5.0),
+    "aarch64": (16.0, 8.0, 4.0),
+    "armv7": (16.0, 8.0, 4.0),
+}
+"""The same for targets, by name, whose machines differ: what `calibration` finds on a Zen 4 server,
+rounded, and narrower paths where vectors are shorter."""
+
 TYPICAL_REGION_SECONDS, TYPICAL_BARRIER_SECONDS = 2.0e-6, 1.0e-6
 
 MEMORY_CORES = 2
 """Cores that keep the memory of a typical machine busy."""
 
-FIRST_CACHE_SHARE, CACHE_SHARE = 0.75, 0.875
-"""The part of a cache that a panel may fill: the rest is for what is read beside it."""
+FIRST_CACHE_SHARE, CACHE_SHARE, SHARED_CACHE_SHARE = 0.75, 0.875, 0.5
+"""The part of a cache that may be counted on: of the first one beside other operands, of one that
+belongs to a core, and of one that other cores and other programs use, too."""
 
 _LARGEST = 1e24
 
@@ -69,6 +79,10 @@ class Level:
     shared: bool
     bandwidth: Rate
 
+    def usable_bytes(self, threads: int) -> float:
+        """How many of so many threads' bytes it holds, beside what else there is."""
+        return self.bytes * (SHARED_CACHE_SHARE if self.shared else CACHE_SHARE * max(threads, 1))
+
 
 @dataclass(frozen=True, slots=True)
 class Machine:
@@ -96,13 +110,15 @@ class Machine:
         """Bytes a second that so many threads together read from main memory."""
         return self.levels[-1].bandwidth.of(threads)
 
-    def level_of(self, size: float, threads: int = 1) -> Level:
-        """The nearest level that holds `size` bytes, spread over so many threads."""
-        return next(
-            level
-            for level in self.levels
-            if size <= level.bytes * (1 if level.shared else max(threads, 1))
-        )
+    def read_seconds(self, amount: float, threads: int) -> tuple[float, ...]:
+        """How long each level takes to give its part of `amount` bytes, which threads read again
+        and again: what a level holds beyond the nearer ones comes from it."""
+        held, seconds = 0.0, []
+        for level in self.levels:
+            part = max(min(amount, level.usable_bytes(threads)) - held, 0.0)
+            seconds.append(part / level.bandwidth.of(threads))
+            held += part
+        return tuple(seconds)
 
     def __post_init__(self) -> None:
         assert self.threads >= 1
@@ -139,7 +155,7 @@ class Core:
         loads = [(FIRST_CACHE_SHARE * first.bytes, 1.0)]
         for level in others:
             cost = max(full / level.bandwidth.alone, loads[-1][1])
-            loads.append((CACHE_SHARE * level.bytes, cost))
+            loads.append((level.usable_bytes(1), cost))
         second = next((int(level.bytes) for level in others if not level.shared), 0)
         far = next((level for level in others if level.shared), first)
         return Core(dialect, frequency, tuple(loads), second, far.bandwidth.alone / frequency)
@@ -167,7 +183,8 @@ def typical_machine(target: Target, threads: int = 1) -> Machine:
     flops = TYPICAL_FREQUENCY * _flops_per_cycle(target.isa)
     divisions = TYPICAL_FREQUENCY * dialect.lanes / TYPICAL_DIVISION_CYCLES
     first = dialect.lanes * float32.bytes * dialect.loads_per_cycle
-    *near, memory = (TYPICAL_FREQUENCY * min(amount, first) for amount in (first, *TYPICAL_BYTES))
+    others = TYPICAL_BYTES_OF.get(target.name, TYPICAL_BYTES)
+    *near, memory = (TYPICAL_FREQUENCY * min(amount, first) for amount in (first, *others))
     rates = [
         *(Rate(rate, rate * threads) for rate in near),
         Rate(memory, memory * min(threads, MEMORY_CORES)),

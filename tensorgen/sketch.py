@@ -64,7 +64,7 @@ def default_schedule(
     `machine` has the constants to estimate with; None means those that are typical for the target.
     `filtering` allows minimal filtering of convolutions, which rounds more.
     """
-    parallel = threads > 1 and _work(task) >= PARALLEL_WORK
+    parallel = is_shared(task, threads)
     window = tiled_window_of(task)
     if window is not None:
         dialect = target_vectors(target, window.dtype)
@@ -127,7 +127,7 @@ def loop_schedule(task: Task, threads: int, *, fused: bool) -> Schedule:
     `fused` tells whether a fused multiply-add may be used and is one instruction.
     """
     rows = shared_rows(task)
-    parallel = threads > 1 and _work(task) >= PARALLEL_WORK
+    parallel = is_shared(task, threads)
     if len(task.stages) == 1:
         return _stage_loops(task.stages[0], 0, parallel, fused)
     stages = tuple(
@@ -209,12 +209,13 @@ def shared_rows(task: Task) -> int:
     return depth
 
 
-def _work(task: Task) -> float:
-    """Scalar operations of a task, roughly."""
-    return float(sum(_stage_work(stage) for stage in task.stages))
+def is_shared(task: Task, threads: int) -> bool:
+    """Whether the kernel of a task is worth waking the other threads for."""
+    return threads > 1 and sum(map(_stage_work, task.stages)) >= PARALLEL_WORK
 
 
 def _stage_work(stage: TensorExpr) -> int:
+    """Scalar operations of a stage, roughly."""
     size = max(stage.type.size, 1)
     inner = 1
     operations = 1
