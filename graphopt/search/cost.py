@@ -35,7 +35,7 @@ from tensorgen.expr import (
 from tensorgen.flat import flat_index
 from tensorgen.machine import Core, Machine, typical_machine
 from tensorgen.simplify import affine
-from tensorgen.sketch import contraction_estimate, is_shared, tiled_window_of
+from tensorgen.sketch import contraction_estimate, is_shared, target_vectors, tiled_window_of
 from tensorgen.target import Target
 from tensorgen.task import Task
 from tensorgen.types import float32, int64
