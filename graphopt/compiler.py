@@ -13,7 +13,8 @@ import numpy as np
 
 from graphopt.graph import Constant, Graph, Input, Value
 from graphopt.index_domains import index_domains
-from graphopt.partition import Step, partition, stored_views
+from graphopt.partition import Step
+from graphopt.search.kernels import Kernels
 from graphopt.storage import ArenaUse, Layout, lay_out, plan_storage
 from tensorgen.contraction import contraction_of
 from tensorgen.emit import Spelling, emit_kernel
@@ -88,8 +89,7 @@ def compile_graph(
     """
     if strict:
         target = target.exact()
-    steps = partition(graph)
-    layout = lay_out(graph, steps, stored_views(graph))
+    layout = lay_out(graph, *Kernels().cut(graph))
     kernels = _lower_tasks(layout, target, threads, filtering=filtering and not strict)
     constants = _Constants()
     arguments = [

@@ -115,7 +115,7 @@ def _lstm_step(node: OnnxNode, direction: _Direction, x: Value) -> tuple[Value, 
 
 @dataclass(frozen=True, slots=True)
 class _Result:
-    """What each step gives, in order of time, (1, batch, hidden), and the state after the last."""
+    """What each step gives, in order of time, (batch, hidden), and the state after the last."""
 
     steps: tuple[Value, ...]
     h: Value
@@ -152,7 +152,7 @@ def _unrolled(
             h = OP["where"](alive, h, direction.h)
             c = OP["where"](alive, c, direction.c)
         direction = replace(direction, h=h, c=c)
-        results.append(reshape(result, (1, batch, direction.hidden)))
+        results.append(result)
     if backwards:
         results.reverse()
     return _Result(tuple(results), direction.h, direction.c)

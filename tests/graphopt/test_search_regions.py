@@ -10,7 +10,7 @@ from graphopt.graph import Constant, Graph, Value
 from graphopt.ops import OP
 from graphopt.search.kernels import Kernels
 from graphopt.search.promised import Promise
-from graphopt.search.regions import Region, regions
+from graphopt.search.regions import Region, became, regions
 from tests.graphs_for_search import (
     add,
     assert_same_values,
@@ -38,7 +38,7 @@ def reassembled(graph: Graph, parts: Sequence[Region]) -> Graph:
     current: dict[Value, Value] = {}
     for part in parts:
         current.update(part.transplanted(part.graph, current))
-    return graph.with_outputs(current.get(output, output) for output in graph.outputs)
+    return graph.with_outputs(became(output, current) for output in graph.outputs)
 
 
 @pytest.mark.parametrize("seed", range(25))
