@@ -12,6 +12,7 @@ program, NAME_test.c. Names from models reach it only through `comment_text`, `s
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import assert_never
@@ -27,6 +28,7 @@ from tensorgen.module_build import (
     source_flags,
 )
 from tensorgen.module_description import description_json
+from tensorgen.module_loops import Moving, Repeat, rolled
 from tensorgen.module_self_test import (
     SelfTestInput,
     SelfTestLayout,
@@ -216,7 +218,7 @@ def _context(
         "kernel_parameters": {
             kernel.name: tuple(map(_declared, kernel.parameters)) for kernel in module.kernels
         },
-        "steps": tuple(_step(module, call) for call in module.calls),
+        "repeats": tuple(_repeat(module, repeat) for repeat in rolled(module.calls)),
         "unused": _unused_parameters(module),
         "sources": tuple(flags),
         "objects": " ".join(f"{Path(source).stem}.o" for source in flags),
@@ -264,28 +266,54 @@ def _declared(parameter: Parameter) -> str:
     return f"{const}{parameter.dtype.c_name} *{parameter.name}"
 
 
-def _step(module: Module, call: Call) -> tuple[str, str, tuple[str, ...]]:
-    """A call's label, kernel and arguments as C text."""
-    parameters = module.kernels_by_name[call.kernel].parameters
-    arguments = (
-        _argument(module, parameter, place)
-        for parameter, place in zip(parameters, call.arguments, strict=True)
-    )
-    return comment_text(call.label), call.kernel, tuple(arguments)
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A call as C text: its number, label, kernel and arguments."""
+
+    number: str
+    label: str
+    kernel: str
+    arguments: tuple[str, ...]
 
 
-def _argument(module: Module, parameter: Parameter, place: Place) -> str:
+def _repeat(module: Module, repeat: Repeat) -> tuple[int, tuple[_Step, ...]]:
+    """How often a loop runs and its calls as C text; what moves does so with `turn`."""
+    period = len(repeat.calls)
+    steps = []
+    for position, call in enumerate(repeat.calls, repeat.start):
+        number = f"{position} + {period} * (int)turn" if repeat.count > 1 else str(position)
+        parameters = module.kernels_by_name[call.kernel].parameters
+        arguments = (
+            _argument(module, parameter, place)
+            for parameter, place in zip(parameters, call.arguments, strict=True)
+        )
+        steps.append(_Step(number, comment_text(call.label), call.kernel, tuple(arguments)))
+    return repeat.count, tuple(steps)
+
+
+def _argument(module: Module, parameter: Parameter, place: Place | Moving) -> str:
     match place:
-        case Input(index, offset):
-            return _element(module.input_identifiers[index], offset)
-        case Output(index, offset):
-            return _element(module.output_identifiers[index], offset)
-        case Arena(offset):
-            return f"TASOR_AT({parameter.dtype.c_name}, {size_literal(offset)})"
+        case Moving(first, stride):
+            return _at(module, parameter, first, f" {'+-'[stride < 0]} turn * {abs(stride)}u")
         case Constant(index):
             if module.weights == "file":
                 return f"weights->w{index}"
             return f"{module.name}_weights.w{index}"
+        case Input() | Output() | Arena():
+            return _at(module, parameter, place, "")
+        case _:
+            assert_never(place)
+
+
+def _at(module: Module, parameter: Parameter, place: Input | Output | Arena, moved: str) -> str:
+    """A pointer to a place, `moved` further on."""
+    match place:
+        case Input(index, offset):
+            return _element(module.input_identifiers[index], offset) + moved
+        case Output(index, offset):
+            return _element(module.output_identifiers[index], offset) + moved
+        case Arena(offset):
+            return f"TASOR_AT({parameter.dtype.c_name}, {size_literal(offset)}{moved})"
         case _:
             assert_never(place)
 

@@ -196,7 +196,7 @@ class Module:
         """The C names of all inputs, then of all outputs."""
         own = (
             "arena", "arena_bytes", "weights", "spans", "status", "check_spans", "isa_present",
-            "inputs", "outputs", "info", "weights_header", "memory_span", "spans_clash",
+            "inputs", "outputs", "info", "weights_header", "memory_span", "spans_clash", "turn",
             *(f"input_{number}_shape" for number in range(len(self.inputs))),
             *(f"output_{number}_shape" for number in range(len(self.outputs))),
         )  # fmt: skip

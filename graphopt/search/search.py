@@ -213,7 +213,7 @@ class _Search:
             share = min(1.0, weight[digest] / left) if weight[digest] > 0 else 1.0
             budget = self.share_of_budget(share, sum(f.explored for f in found.values()))
             part = parts[first[digest]].graph
-            found[digest] = self.region_result(part, self.for_nodes(budget, len(part.nodes)))
+            found[digest] = self.region_result(part, self.for_size(budget, part))
             left -= weight[digest]
         return [_Entry(part, found[part.graph.digest], first[part.graph.digest]) for part in parts]
 
@@ -228,9 +228,10 @@ class _Search:
             settings.alpha, seconds * share, graphs, settings.growth, settings.spare_nodes
         )
 
-    def for_nodes(self, budget: Budget, nodes: int) -> Budget:
-        """Fewer graphs where each costs more to look at: a region that could not be divided."""
-        excess = max(1.0, nodes / self.settings.region_nodes)
+    def for_size(self, budget: Budget, graph: Graph) -> Budget:
+        """Fewer graphs where each takes longer to look at: a concatenation of thousands, say."""
+        operands = sum(len(node.inputs) for node in graph.nodes)
+        excess = max(1.0, operands / (2 * self.settings.region_nodes))
         return replace(budget, graphs=ceil(budget.graphs / excess))
 
     def region_result(self, graph: Graph, budget: Budget) -> Found:
