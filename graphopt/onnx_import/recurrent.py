@@ -1,7 +1,7 @@
 """Importers of RNN, GRU and LSTM: recurrences unrolled over their static sequence length.
 
-The input projections of all steps are one matrix product in front of the recurrence; a step is
-then one product with the previous state and a few elementwise operators. Sequences of unequal
+The input projections are matrix products over many steps, outside of the recurrence; a step is then
+one product with the previous state and a few elementwise operators. Sequences of unequal
 length freeze their state, and give zeros, at the steps that they do not have.
 """
 
@@ -32,16 +32,22 @@ MAX_STEPS = 4096
 """Longer sequences are refused: the graph grows with the number of steps."""
 
 
+PROJECTED_ROWS = 128
+"""Rows (steps times batch) of one product with the input weights: enough to use them well, few
+enough that the steps find the result in the second cache, not behind the whole sequence's."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Direction:
     """One direction of a recurrence.
 
-    `inputs` holds what does not depend on the state: (steps, batch, gates * hidden), with biases.
+    `inputs` holds what does not depend on the state, for each step (batch, gates * hidden), with
+    biases.
     `recurrent` is (hidden, gates * hidden), `late_bias` the recurrence bias kept apart (GRU), or
     None, `peepholes` (3 * hidden) or None. `h` and `c` are the state, (batch, hidden).
     """
 
-    inputs: Value
+    inputs: tuple[Value, ...]
     recurrent: Value
     late_bias: Value | None
     peepholes: Value | None
@@ -140,11 +146,10 @@ def _unrolled(
     node: OnnxNode, direction: _Direction, lengths: _Lengths, step: Step, backwards: bool
 ) -> _Result:
     """All steps of one direction."""
-    steps, batch, width = direction.inputs.type.shape
+    steps = len(direction.inputs)
     results: list[Value] = []
     for time in reversed(range(steps)) if backwards else range(steps):
-        x = reshape(slice_axis(direction.inputs, 0, time, 1), (batch, width))
-        h, c = step(node, direction, x)
+        h, c = step(node, direction, direction.inputs[time])
         result = h
         alive = lengths.has_step(time)
         if alive is not None:
@@ -257,7 +262,6 @@ def _direction(
     states: tuple[Value, Value | None],
     functions: tuple[Activation, ...],
 ) -> _Direction:
-    steps, batch, features = x.type.shape
     hidden = node.input(2).type.shape[2]
     width = cell.gates * hidden
 
@@ -265,8 +269,11 @@ def _direction(
         """The part of a per-direction operand that belongs to this direction."""
         return reshape(slice_axis(value, 0, number, 1), value.type.shape[1:])
 
-    weights = transpose(part(node.input(1)), (1, 0))
-    projected: Value = OP["matmul"](reshape(x, (steps * batch, features)), weights)
+    steps, batch = x.type.shape[:2]
+    # Weights that are not known yet would be relaid for each product: then one does them all.
+    known = isinstance(node.input(1), Constant)
+    length = max(1, PROJECTED_ROWS // max(1, batch)) if known else max(1, steps)
+    input_bias: Value | None = None
     late_bias = None
     late = cell.gates == 3 and node.integer("linear_before_reset", 0) != 0
     bias = node.optional(3)
@@ -279,7 +286,7 @@ def _direction(
             late_bias = slice_axis(of_state, 0, 2 * hidden, hidden)
             zeros = Constant(np.zeros((hidden,), x.type.dtype.numpy))
             of_state = concat([slice_axis(of_state, 0, 0, 2 * hidden), zeros], 0)
-        projected = apply("add", projected, apply("add", of_input, of_state))
+        input_bias = apply("add", of_input, of_state)
     elif late:
         late_bias = scalar(0, x.type.dtype)
     peepholes = node.optional(7) if cell.has_cell_state else None
@@ -287,7 +294,7 @@ def _direction(
         raise node.error(f"peephole weights of {3 * hidden} numbers per direction", peepholes.type)
     h = part(states[0])
     return _Direction(
-        inputs=reshape(projected, (steps, batch, width)),
+        inputs=_projected(x, part(node.input(1)), input_bias, length),
         recurrent=transpose(part(node.input(2)), (1, 0)),
         late_bias=late_bias,
         peepholes=None if peepholes is None else part(peepholes),
@@ -296,6 +303,21 @@ def _direction(
         activations=functions,
         hidden=hidden,
     )
+
+
+def _projected(x: Value, weights: Value, bias: Value | None, length: int) -> tuple[Value, ...]:
+    """x, (steps, batch, features), times weights, (width, features), plus bias: a value for each
+    step, `length` steps at once."""
+    steps, batch, features = x.type.shape
+    columns = transpose(weights, (1, 0))
+    result: list[Value] = []
+    for start in range(0, steps, length):
+        count = min(length, steps - start)
+        rows = reshape(slice_axis(x, 0, start, count), (count * batch, features))
+        product: Value = OP["matmul"](rows, columns)
+        product = product if bias is None else apply("add", product, bias)
+        result += (slice_axis(product, 0, number * batch, batch) for number in range(count))
+    return tuple(result)
 
 
 def _outputs(
