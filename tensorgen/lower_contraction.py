@@ -72,19 +72,13 @@ def lower_register_tile(task: Task, schedule: RegisterTile) -> tuple[LoopKernel,
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """A run of tiles along one axis: first element, loop over tiles (if several), tile length."""
+    """A run of tiles along one axis: first element, loop over tiles (if several), tile length, and
+    number of the tile."""
 
     start: Expr
     loop: tuple[Axis, ...]
     length: int
-    first_tile: int
-    """Position of the run's first tile, counted in full tiles."""
-
-    @property
-    def tile(self) -> Expr:
-        """Number of the tile."""
-        first = const(self.first_tile, int64)
-        return self.loop[0] + self.first_tile if self.loop else first
+    tile: Expr
 
 
 @dataclass(slots=True)
@@ -150,8 +144,9 @@ class _TileLowering:
         width = schedule.vectors * schedule.lanes
         kind = LoopKind.PARALLEL if schedule.parallel else LoopKind.SERIAL
         body: list[Stmt] = []
-        for column_span in spans(columns, width):
-            column = self._block(column_name, column_span, width)
+        column_spans = spans(columns, width)
+        for column_span in reversed(column_spans) if schedule.backwards else column_spans:
+            column = self._block(column_name, column_span, width, schedule.backwards)
             tiles: list[Stmt] = []
             for row_span in spans(extent, schedule.rows):
                 row = self._block(row_name, row_span, schedule.rows)
@@ -175,11 +170,14 @@ class _TileLowering:
         self.axes.update(zip(axes, loops, strict=True))
         return loops
 
-    def _block(self, name: str, span: Span, tile: int) -> _Block:
+    def _block(self, name: str, span: Span, tile: int, backwards: bool = False) -> _Block:
+        first = span.start // tile
         if span.blocks == 1:
-            return _Block(const(span.start, int64), (), span.length, span.start // tile)
+            return _Block(const(span.start, int64), (), span.length, const(first, int64))
         loop = self.numbers.axis(f"{name}_o", span.blocks)
-        return _Block(simplify(loop * tile + span.start), (loop,), tile, span.start // tile)
+        number = const(span.blocks - 1, int64) - loop if backwards else loop
+        start = simplify(number * tile + span.start)
+        return _Block(start, (loop,), tile, simplify(number + first))
 
     # One tile
 

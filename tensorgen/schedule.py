@@ -86,6 +86,8 @@ class RegisterTile:
     `vector_operand` (0 or 1) is the factor whose elements lie along the lanes, the other is
     broadcast; `lanes` is the vector width in elements. `row_packed` relays the broadcast operand
     at compile time. `vectors_outer` puts the loop over vector tiles around the loop over rows.
+    With `backwards` the vector tiles come from last to first: a kernel that runs again with the
+    same weights begins with those that are still in the cache.
     """
 
     vector_operand: int
@@ -96,9 +98,11 @@ class RegisterTile:
     lanes: int
     vectors_outer: bool
     parallel: bool
+    backwards: bool = False
 
     def __str__(self) -> str:
-        order = "vector tiles, rows" if self.vectors_outer else "rows, vector tiles"
+        tiles = "vector tiles backwards" if self.backwards else "vector tiles"
+        order = f"{tiles}, rows" if self.vectors_outer else f"rows, {tiles}"
         steps = [
             f"register_tile({self.rows} x {self.vectors}*{self.lanes})",
             f"vectors({self.source.value})",

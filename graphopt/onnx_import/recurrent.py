@@ -41,13 +41,13 @@ enough that the steps find the result in the second cache, not behind the whole 
 class _Direction:
     """One direction of a recurrence.
 
-    `inputs` holds what does not depend on the state, for each step (batch, gates * hidden), with
-    biases.
+    `inputs` holds what does not depend on the state, with biases: for each step the parts of the
+    cell's `groups`, (batch, gates of the group * hidden).
     `recurrent` is (hidden, gates * hidden), `late_bias` the recurrence bias kept apart (GRU), or
     None, `peepholes` (3 * hidden) or None. `h` and `c` are the state, (batch, hidden).
     """
 
-    inputs: tuple[Value, ...]
+    inputs: tuple[tuple[Value, ...], ...]
     recurrent: Value
     late_bias: Value | None
     peepholes: Value | None
@@ -68,36 +68,45 @@ class _Direction:
         return slice_axis(x, x.type.rank - 1, position * self.hidden, count * self.hidden)
 
 
-Step = Callable[[OnnxNode, _Direction, Value], tuple[Value, Value]]
-"""(node, direction with its current state, input projection of the step) -> new h and c."""
+Step = Callable[[OnnxNode, _Direction, tuple[Value, ...]], tuple[Value, Value]]
+"""(node, direction with its current state, input projections of the step) -> new h and c."""
 
 
-def _rnn_step(node: OnnxNode, direction: _Direction, x: Value) -> tuple[Value, Value]:
+def _rnn_step(
+    node: OnnxNode, direction: _Direction, inputs: tuple[Value, ...]
+) -> tuple[Value, Value]:
+    (x,) = inputs
     h = direction.activations[0](apply("add", x, direction.projected(direction.h)))
     return h, h
 
 
-def _gru_step(node: OnnxNode, direction: _Direction, x: Value) -> tuple[Value, Value]:
+def _gru_step(
+    node: OnnxNode, direction: _Direction, inputs: tuple[Value, ...]
+) -> tuple[Value, Value]:
     """Gates z (update), r (reset) and the candidate, in this order."""
+    of_gates, of_candidate = inputs
     f, g = direction.activations
     h = direction.h
     recurrence = direction.projected(h, 0, 2)
-    gates = f(apply("add", direction.gate(x, 0, 2), recurrence))
+    gates = f(apply("add", of_gates, recurrence))
     z, r = direction.gate(gates, 0), direction.gate(gates, 1)
     if direction.late_bias is not None:
         inner = apply("add", direction.projected(h, 2, 3), direction.late_bias)
         reset = apply("mul", r, inner)
     else:
         reset = direction.projected(apply("mul", r, h), 2, 3)
-    candidate = g(apply("add", direction.gate(x, 2), reset))
+    candidate = g(apply("add", of_candidate, reset))
     kept = apply("mul", z, h)
     fresh = apply("mul", apply("sub", scalar(1, z.type.dtype), z), candidate)
     new = apply("add", fresh, kept)
     return new, new
 
 
-def _lstm_step(node: OnnxNode, direction: _Direction, x: Value) -> tuple[Value, Value]:
+def _lstm_step(
+    node: OnnxNode, direction: _Direction, inputs: tuple[Value, ...]
+) -> tuple[Value, Value]:
     """Gates i (input), o (output), f (forget) and the cell candidate, in this order."""
+    (x,) = inputs
     f, g, h = direction.activations
     c = direction.c
     sums = apply("add", x, direction.projected(direction.h))
@@ -165,12 +174,20 @@ def _unrolled(
 
 @dataclass(frozen=True, slots=True)
 class _Cell:
-    """What tells RNN, GRU and LSTM apart."""
+    """What tells RNN, GRU and LSTM apart.
 
-    gates: int
+    `groups` gives the gates, in their order, whose sums are made together. Each group has its own
+    input projection: a step then takes whole rows of it, whatever the batch.
+    """
+
+    groups: tuple[int, ...]
     activations: tuple[str, ...]
     step: Step
     has_cell_state: bool = False
+
+    @property
+    def gates(self) -> int:
+        return sum(self.groups)
 
 
 def _recurrent(cell: _Cell) -> Importer:
@@ -289,12 +306,19 @@ def _direction(
         input_bias = apply("add", of_input, of_state)
     elif late:
         late_bias = scalar(0, x.type.dtype)
+    projections: list[tuple[Value, ...]] = []
+    done = 0
+    for count in cell.groups:
+        weights = slice_axis(part(node.input(1)), 0, done, count * hidden)
+        bias_part = None if input_bias is None else slice_axis(input_bias, 0, done, count * hidden)
+        projections.append(_projected(x, weights, bias_part, length))
+        done += count * hidden
     peepholes = node.optional(7) if cell.has_cell_state else None
     if peepholes is not None and peepholes.type.shape[1:] != (3 * hidden,):
         raise node.error(f"peephole weights of {3 * hidden} numbers per direction", peepholes.type)
     h = part(states[0])
     return _Direction(
-        inputs=_projected(x, part(node.input(1)), input_bias, length),
+        inputs=tuple(zip(*projections, strict=True)),
         recurrent=transpose(part(node.input(2)), (1, 0)),
         late_bias=late_bias,
         peepholes=None if peepholes is None else part(peepholes),
@@ -345,7 +369,7 @@ def _outputs(
 
 
 TABLE: Mapping[tuple[str, str], Importer] = {
-    ("", "GRU"): _recurrent(_Cell(3, ("Sigmoid", "Tanh"), _gru_step)),
-    ("", "LSTM"): _recurrent(_Cell(4, ("Sigmoid", "Tanh", "Tanh"), _lstm_step, True)),
-    ("", "RNN"): _recurrent(_Cell(1, ("Tanh",), _rnn_step)),
+    ("", "GRU"): _recurrent(_Cell((2, 1), ("Sigmoid", "Tanh"), _gru_step)),
+    ("", "LSTM"): _recurrent(_Cell((4,), ("Sigmoid", "Tanh", "Tanh"), _lstm_step, True)),
+    ("", "RNN"): _recurrent(_Cell((1,), ("Tanh",), _rnn_step)),
 }

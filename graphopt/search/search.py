@@ -212,8 +212,8 @@ class _Search:
         for digest in sorted(first, key=lambda digest: (-weight[digest], first[digest])):
             share = min(1.0, weight[digest] / left) if weight[digest] > 0 else 1.0
             budget = self.share_of_budget(share, sum(f.explored for f in found.values()))
-            part = parts[first[digest]].graph
-            found[digest] = self.region_result(part, self.for_size(budget, part))
+            whole = parts[first[digest]].graph
+            found[digest] = self.region_result(whole, self.for_size(budget, whole))
             left -= weight[digest]
         return [_Entry(part, found[part.graph.digest], first[part.graph.digest]) for part in parts]
 
