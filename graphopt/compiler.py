@@ -5,7 +5,8 @@ partition → schedule → lower → pack constants → lay out storage → plan
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -13,8 +14,10 @@ import numpy as np
 
 from graphopt.graph import Constant, Graph, Input, Value
 from graphopt.index_domains import index_domains
-from graphopt.partition import Step, partition, stored_views
+from graphopt.partition import Step
+from graphopt.search.kernels import Kernels
 from graphopt.storage import ArenaUse, Layout, lay_out, plan_storage
+from graphopt.sweeps import backward_schedule, backward_steps
 from tensorgen.contraction import contraction_of
 from tensorgen.emit import Spelling, emit_kernel
 from tensorgen.evaluate import evaluate
@@ -36,7 +39,7 @@ from tensorgen.module_spec import Constant as ConstantPlace
 from tensorgen.module_spec import Input as InputPlace
 from tensorgen.module_spec import Output as OutputPlace
 from tensorgen.ports import Port, c_identifier
-from tensorgen.schedule import Schedule
+from tensorgen.schedule import RegisterTile, Schedule
 from tensorgen.sketch import default_schedule, shared_rows
 from tensorgen.target import Target
 from tensorgen.task import Task
@@ -91,8 +94,7 @@ def compile_graph(
     """
     if strict:
         target = target.exact()
-    steps = partition(graph)
-    layout = lay_out(graph, steps, stored_views(graph))
+    layout = lay_out(graph, *Kernels().cut(graph))
     kernels = _lower_tasks(
         layout, target, threads, machine=machine, filtering=filtering and not strict
     )
@@ -101,10 +103,14 @@ def compile_graph(
         _packed_inputs(step, kernels[step.task], layout, constants) for step in layout.steps
     ]
     arena = _plan(layout, kernels, threads)
-    printed = _print_kernels(kernels, target, strict)
+    backwards = backward_steps(
+        layout.steps, {task: entry.backward_schedule for task, entry in kernels.items()}
+    )
+    runs = [(step.task, number in backwards) for number, step in enumerate(layout.steps)]
+    printed = _print_kernels(dict.fromkeys(runs), kernels, target, strict)
     calls = tuple(
         Call(
-            printed[step.task].name,
+            printed[runs[n]].name,
             (
                 *(_place(value, packed, graph, layout, arena) for value, packed in arguments[n]),
                 *(_place(value, None, graph, layout, arena) for value in step.outputs),
@@ -140,7 +146,7 @@ def compile_graph(
     )
     return Compilation(
         module,
-        _records(layout, printed),
+        _records(runs, printed),
         arena.plan,
         tuple(kernels),
         tuple(entry.schedule for entry in kernels.values()),
@@ -153,11 +159,15 @@ def compile_graph(
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """A task's schedule, its loops, and which of its inputs its result may overwrite."""
+    """A task's schedule, its loops, and which of its inputs its result may overwrite.
+
+    `backward_schedule` is for every second run over the same weights, None if it is no better.
+    """
 
     schedule: Schedule
     lowered: Lowered
     overwritable: frozenset[int]
+    backward_schedule: RegisterTile | None
 
 
 def _lower_tasks(
@@ -170,8 +180,12 @@ def _lower_tasks(
             schedule = default_schedule(
                 step.task, target, threads, machine=machine, filtering=filtering
             )
-            lowered = lower(step.task, schedule)
-            result[step.task] = _Entry(schedule, lowered, overwritable_inputs(step.task))
+            result[step.task] = _Entry(
+                schedule,
+                lower(step.task, schedule),
+                overwritable_inputs(step.task),
+                backward_schedule(step.task, schedule),
+            )
     return result
 
 
@@ -214,15 +228,23 @@ def _row_bound(load: Load, task: Task) -> bool:
     return depth > 0 and load.indices[:depth] == stage.axes[:depth]
 
 
+_Run = tuple[Task, bool]
+"""What one kernel does: a task, and whether it goes through its weights backwards."""
+
+
 def _print_kernels(
-    kernels: Mapping[Task, _Entry], target: Target, strict: bool
-) -> dict[Task, Kernel]:
-    printed: dict[Task, Kernel] = {}
-    for task, entry in kernels.items():
+    runs: Iterable[_Run], kernels: Mapping[Task, _Entry], target: Target, strict: bool
+) -> dict[_Run, Kernel]:
+    printed: dict[_Run, Kernel] = {}
+    for task, backwards in runs:
+        entry = kernels[task]
+        schedule, loops, name = entry.schedule, entry.lowered.kernel, _kernel_name(task)
+        if backwards:
+            assert entry.backward_schedule is not None
+            schedule, name = entry.backward_schedule, name + "_backwards"
+            loops = lower(task, schedule).kernel
         spelling = Spelling(target.isa, strict, bool(entry.overwritable))
-        printed[task] = emit_kernel(
-            entry.lowered.kernel, _kernel_name(task), spelling, str(task), str(entry.schedule)
-        )
+        printed[task, backwards] = emit_kernel(loops, name, spelling, str(task), str(schedule))
     return printed
 
 
@@ -343,15 +365,17 @@ def _label(step: Step) -> str:
     return str(step.outputs[0].type)
 
 
-def _records(layout: Layout, printed: Mapping[Task, Kernel]) -> tuple[KernelRecord, ...]:
-    calls: dict[Task, int] = {}
-    for step in layout.steps:
-        calls[step.task] = calls.get(step.task, 0) + 1
+def _records(runs: Sequence[_Run], printed: Mapping[_Run, Kernel]) -> tuple[KernelRecord, ...]:
     return tuple(
         KernelRecord(
-            printed[task].name, str(task), printed[task].schedule, count, flops(task), _bytes(task)
+            printed[run].name,
+            str(run[0]),
+            printed[run].schedule,
+            count,
+            flops(run[0]),
+            _bytes(run[0]),
         )
-        for task, count in calls.items()
+        for run, count in Counter(runs).items()
     )
 
 

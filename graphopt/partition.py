@@ -126,6 +126,21 @@ def view_of(fragment: Fragment) -> tuple[Value, int] | None:
     return fragment.operands[body.operand], source.constant - target.constant
 
 
+def _is_slice(fragment: Fragment) -> bool:
+    """True for some of the outermost rows of a value, contiguous in memory.
+
+    They cost nothing where they lie, and kernels that read different rows stay the same kernel:
+    steps of a sequence above all.
+    """
+    view = view_of(fragment)
+    if view is None:
+        return False
+    source, offset = view
+    row = source.type.size // max(1, source.type.shape[0]) if source.type.shape else 0
+    size = fragment.expr.type.size
+    return 0 < size < source.type.size and offset % row == 0 and size % row == 0
+
+
 # Fragments
 
 
@@ -169,7 +184,7 @@ def absorb(
     if _is_tiled(node, expr):
         for operand in dict.fromkeys(node.inputs):
             inner = fragments.get(operand)
-            if inner is not None and not inner.arithmetic and not inner.reduces:
+            if inner is not None and not (inner.arithmetic or inner.reduces or _is_slice(inner)):
                 candidate = _inlined(fragment, operand, inner)
                 if _still_tiled(candidate):
                     fragment = candidate
@@ -255,6 +270,8 @@ def _is_uniform(constant: Constant) -> bool:
 def _may_absorb(fragment: Fragment, operand: Value, inner: Fragment, single: bool) -> bool:
     """True if absorbing an operand's fragment repeats no arithmetic to speak of."""
     if inner.contraction is not None and fragment.contraction is not None:
+        return False
+    if _is_slice(inner):
         return False
     if inner.reduces:
         return single and not _has_reduction(fragment.expr) and _one_to_one(fragment, operand)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 
 from graphopt.graph import Constant, Graph, Input, Node, Value
@@ -19,8 +20,12 @@ from graphopt.partition import Step
 from tensorgen.expr import Tensor, TensorExpr, compute
 from tensorgen.memory import Buffer, Plan, plan_arena
 from tensorgen.task import Task
+from tensorgen.types import TensorType
 
 ALIGNMENT = 64
+
+REMEMBERED_TYPES = 256
+"""Copies of so many types are remembered: concatenations copy many tensors of one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,14 +137,14 @@ def _copy_into(operand: Value, result: Value, offset: int, parts: dict[Value, Pa
 
 def copy_task(value: Value) -> Task:
     """The task that copies a value unchanged."""
-    constant = isinstance(value, Constant)
-    return Task((value.type,), (identity(value),), (0,), (constant,))
+    return Task((value.type,), (identity(value.type),), (0,), (isinstance(value, Constant),))
 
 
-def identity(value: Value) -> TensorExpr:
-    """`out[i] = x[i]`, over the value's elements."""
-    operand = Tensor(0, value.type)
-    return compute(value.type.shape, lambda *axes: operand[axes])
+@lru_cache(REMEMBERED_TYPES)
+def identity(type: TensorType) -> TensorExpr:
+    """`out[i] = x[i]`, over the elements of a tensor."""
+    operand = Tensor(0, type)
+    return compute(type.shape, lambda *axes: operand[axes])
 
 
 def copy_of(value: Value, purpose: str) -> Value:

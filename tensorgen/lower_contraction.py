@@ -82,19 +82,13 @@ def lower_register_tile(task: Task, schedule: RegisterTile) -> tuple[LoopKernel,
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """A run of tiles along one axis: first element, loop over tiles (if several), tile length."""
+    """A run of tiles along one axis: first element, loop over tiles (if several), tile length, and
+    number of the tile."""
 
     start: Expr
     loop: tuple[Axis, ...]
     length: int
-    first_tile: int
-    """Position of the run's first tile, counted in full tiles."""
-
-    @property
-    def tile(self) -> Expr:
-        """Number of the tile."""
-        first = const(self.first_tile, int64)
-        return self.loop[0] + self.first_tile if self.loop else first
+    tile: Expr
 
 
 @dataclass(slots=True)
@@ -177,7 +171,9 @@ class _TileLowering:
         def across(block: _Block) -> tuple[Axis, ...]:
             return tuple(axis for axis in (*outer_rows, *block.loop) if axis not in around)
 
-        column_blocks = [self._block(column_name, s, width) for s in spans(columns, width)]
+        backwards = schedule.backwards
+        column_spans = spans(columns, width)[:: -1 if backwards else 1]
+        column_blocks = [self._block(column_name, s, width, backwards) for s in column_spans]
         row_blocks = [self._block(row_name, s, schedule.rows) for s in spans(extent, schedule.rows)]
         first, second = (column_blocks, row_blocks)
         outside, inside = along, across
@@ -224,11 +220,14 @@ class _TileLowering:
         self.axes.update(zip(axes, loops, strict=True))
         return loops
 
-    def _block(self, name: str, span: Span, tile: int) -> _Block:
+    def _block(self, name: str, span: Span, tile: int, backwards: bool = False) -> _Block:
+        first = span.start // tile
         if span.blocks == 1:
-            return _Block(const(span.start, int64), (), span.length, span.start // tile)
+            return _Block(const(span.start, int64), (), span.length, const(first, int64))
         loop = self.numbers.axis(f"{name}_o", span.blocks)
-        return _Block(simplify(loop * tile + span.start), (loop,), tile, span.start // tile)
+        number = const(span.blocks - 1, int64) - loop if backwards else loop
+        start = simplify(number * tile + span.start)
+        return _Block(start, (loop,), tile, simplify(number + first))
 
     # One tile
 

@@ -12,6 +12,7 @@ program, NAME_test.c. Names from models reach it only through `comment_text`, `s
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import groupby
@@ -29,6 +30,7 @@ from tensorgen.module_build import (
     source_flags,
 )
 from tensorgen.module_description import description_json
+from tensorgen.module_loops import Moving, Repeat, RepeatedCall, rolled
 from tensorgen.module_self_test import (
     SelfTestInput,
     SelfTestLayout,
@@ -271,7 +273,7 @@ def _declared(parameter: Parameter) -> str:
 class _Step:
     """A call as C text; `parallel` if all threads of a team make it."""
 
-    number: int
+    number: str
     label: str
     kernel: str
     arguments: tuple[str, ...]
@@ -279,13 +281,26 @@ class _Step:
 
 
 @dataclass(frozen=True, slots=True)
+class _Turns:
+    """Calls that run `count` times one after the other, in runs of parallel or other calls; what
+    moves from one time to the next does so with `turn`."""
+
+    count: int
+    runs: tuple[tuple[_Step, ...], ...]
+
+    @property
+    def parallel(self) -> bool:
+        return any(step.parallel for run in self.runs for step in run)
+
+
+@dataclass(frozen=True, slots=True)
 class _Steps:
     """The calls in their order: those before a team of threads is needed, those while there is one,
-    in runs of parallel or other calls, and those after."""
+    and those after."""
 
-    before: tuple[_Step, ...]
-    together: tuple[tuple[_Step, ...], ...]
-    after: tuple[_Step, ...]
+    before: tuple[_Turns, ...]
+    together: tuple[_Turns, ...]
+    after: tuple[_Turns, ...]
 
 
 def _in_team(module: Module) -> bool:
@@ -294,36 +309,69 @@ def _in_team(module: Module) -> bool:
 
 
 def _steps(module: Module) -> _Steps:
-    steps = tuple(_step(module, number, call) for number, call in enumerate(module.calls))
+    turns = tuple(_turns(module))
     if not _in_team(module):
-        return _Steps(steps, (), ())
-    runs = [tuple(run) for _, run in groupby(steps, lambda step: step.parallel)]
-    before = () if runs[0][0].parallel else runs.pop(0)
-    after = () if runs[-1][0].parallel else runs.pop()
-    return _Steps(before, tuple(runs), after)
+        return _Steps(turns, (), ())
+    first = next(number for number, part in enumerate(turns) if part.parallel)
+    last = next(number for number in reversed(range(len(turns))) if turns[number].parallel)
+    return _Steps(turns[:first], turns[first : last + 1], turns[last + 1 :])
 
 
-def _step(module: Module, number: int, call: Call) -> _Step:
+def _turns(module: Module) -> Iterator[_Turns]:
+    """The calls as C text: loops, and between them what does not repeat, a run at a time."""
+    for repeats, group in groupby(rolled(module.calls), lambda repeat: repeat.count > 1):
+        if repeats:
+            yield from (_Turns(repeat.count, _runs(_calls(module, repeat))) for repeat in group)
+        else:
+            steps = (step for repeat in group for step in _calls(module, repeat))
+            yield from (_Turns(1, (run,)) for run in _runs(steps))
+
+
+def _runs(steps: Iterable[_Step]) -> tuple[tuple[_Step, ...], ...]:
+    """Steps cut where those of a team and those of one thread meet."""
+    return tuple(tuple(run) for _, run in groupby(steps, lambda step: step.parallel))
+
+
+def _calls(module: Module, repeat: Repeat) -> Iterator[_Step]:
+    for position, call in enumerate(repeat.calls):
+        yield _step(module, repeat, position, call)
+
+
+def _step(module: Module, repeat: Repeat, position: int, call: RepeatedCall) -> _Step:
     kernel = module.kernels_by_name[call.kernel]
     arguments = tuple(
         _argument(module, parameter, place)
         for parameter, place in zip(kernel.parameters, call.arguments, strict=True)
     )
+    number = str(repeat.start + position)
+    if repeat.count > 1:
+        number += f" + {len(repeat.calls)} * (int)turn"
     return _Step(number, comment_text(call.label), call.kernel, arguments, kernel.parallel)
 
 
-def _argument(module: Module, parameter: Parameter, place: Place) -> str:
+def _argument(module: Module, parameter: Parameter, place: Place | Moving) -> str:
     match place:
-        case Input(index, offset):
-            return _element(module.input_identifiers[index], offset)
-        case Output(index, offset):
-            return _element(module.output_identifiers[index], offset)
-        case Arena(offset):
-            return f"TASOR_AT({parameter.dtype.c_name}, {size_literal(offset)})"
+        case Moving(first, stride):
+            return _at(module, parameter, first, f" {'+-'[stride < 0]} turn * {abs(stride)}u")
         case Constant(index):
             if module.weights == "file":
                 return f"weights->w{index}"
             return f"{module.name}_weights.w{index}"
+        case Input() | Output() | Arena():
+            return _at(module, parameter, place, "")
+        case _:
+            assert_never(place)
+
+
+def _at(module: Module, parameter: Parameter, place: Input | Output | Arena, moved: str) -> str:
+    """A pointer to a place, `moved` further on."""
+    match place:
+        case Input(index, offset):
+            return _element(module.input_identifiers[index], offset) + moved
+        case Output(index, offset):
+            return _element(module.output_identifiers[index], offset) + moved
+        case Arena(offset):
+            return f"TASOR_AT({parameter.dtype.c_name}, {size_literal(offset)}{moved})"
         case _:
             assert_never(place)
 

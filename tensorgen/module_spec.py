@@ -201,7 +201,7 @@ class Module:
         own = (
             "arena", "arena_bytes", "weights", "spans", "status", "check_spans", "isa_present",
             "inputs", "outputs", "info", "weights_header", "memory_span", "spans_clash",
-            "begin_call", "end_call", "calls_under_way",
+            "begin_call", "end_call", "calls_under_way", "turn",
             *(f"input_{number}_shape" for number in range(len(self.inputs))),
             *(f"output_{number}_shape" for number in range(len(self.outputs))),
         )  # fmt: skip

@@ -91,6 +91,8 @@ class RegisterTile:
     `ahead` asks the caches for the next tile of the operand that is read in place.
     A prologue is made inside `prologue` loops that move what is read of it: they come first then,
     and they alone share the threads. Inside none of them, all threads make it once.
+    With `backwards` the vector tiles come from last to first: a kernel that runs again with the
+    same weights begins with those that are still in the cache.
     """
 
     vector_operand: int
@@ -105,10 +107,13 @@ class RegisterTile:
     ahead: bool = False
     turned: bool = False
     prologue: int = 0
+    backwards: bool = False
 
     def __str__(self) -> str:
-        order = "vector tiles, rows" if self.vectors_outer else "rows, vector tiles"
-        shared = "prologue" if self.prologue else "grid" if self.grid else order.split(", ")[0]
+        outer = "vector tiles" if self.vectors_outer else "rows"
+        shared = "prologue" if self.prologue else "grid" if self.grid else outer
+        tiles = "vector tiles backwards" if self.backwards else "vector tiles"
+        order = f"{tiles}, rows" if self.vectors_outer else f"rows, {tiles}"
         steps = [
             f"register_tile({self.rows} x {self.vectors}*{self.lanes})",
             f"vectors({self.source.value})",

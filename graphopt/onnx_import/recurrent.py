@@ -1,7 +1,7 @@
 """Importers of RNN, GRU and LSTM: recurrences unrolled over their static sequence length.
 
-The input projections of all steps are one matrix product in front of the recurrence; a step is
-then one product with the previous state and a few elementwise operators. Sequences of unequal
+The input projections are matrix products over many steps, outside of the recurrence; a step is then
+one product with the previous state and a few elementwise operators. Sequences of unequal
 length freeze their state, and give zeros, at the steps that they do not have.
 """
 
@@ -32,16 +32,22 @@ MAX_STEPS = 4096
 """Longer sequences are refused: the graph grows with the number of steps."""
 
 
+PROJECTED_ROWS = 128
+"""Rows (steps times batch) of one product with the input weights: enough to use them well, few
+enough that the steps find the result in the second cache, not behind the whole sequence's."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Direction:
     """One direction of a recurrence.
 
-    `inputs` holds what does not depend on the state: (steps, batch, gates * hidden), with biases.
+    `inputs` holds what does not depend on the state, with biases: for each step the parts of the
+    cell's `groups`, (batch, gates of the group * hidden).
     `recurrent` is (hidden, gates * hidden), `late_bias` the recurrence bias kept apart (GRU), or
     None, `peepholes` (3 * hidden) or None. `h` and `c` are the state, (batch, hidden).
     """
 
-    inputs: Value
+    inputs: tuple[tuple[Value, ...], ...]
     recurrent: Value
     late_bias: Value | None
     peepholes: Value | None
@@ -62,36 +68,45 @@ class _Direction:
         return slice_axis(x, x.type.rank - 1, position * self.hidden, count * self.hidden)
 
 
-Step = Callable[[OnnxNode, _Direction, Value], tuple[Value, Value]]
-"""(node, direction with its current state, input projection of the step) -> new h and c."""
+Step = Callable[[OnnxNode, _Direction, tuple[Value, ...]], tuple[Value, Value]]
+"""(node, direction with its current state, input projections of the step) -> new h and c."""
 
 
-def _rnn_step(node: OnnxNode, direction: _Direction, x: Value) -> tuple[Value, Value]:
+def _rnn_step(
+    node: OnnxNode, direction: _Direction, inputs: tuple[Value, ...]
+) -> tuple[Value, Value]:
+    (x,) = inputs
     h = direction.activations[0](apply("add", x, direction.projected(direction.h)))
     return h, h
 
 
-def _gru_step(node: OnnxNode, direction: _Direction, x: Value) -> tuple[Value, Value]:
+def _gru_step(
+    node: OnnxNode, direction: _Direction, inputs: tuple[Value, ...]
+) -> tuple[Value, Value]:
     """Gates z (update), r (reset) and the candidate, in this order."""
+    of_gates, of_candidate = inputs
     f, g = direction.activations
     h = direction.h
     recurrence = direction.projected(h, 0, 2)
-    gates = f(apply("add", direction.gate(x, 0, 2), recurrence))
+    gates = f(apply("add", of_gates, recurrence))
     z, r = direction.gate(gates, 0), direction.gate(gates, 1)
     if direction.late_bias is not None:
         inner = apply("add", direction.projected(h, 2, 3), direction.late_bias)
         reset = apply("mul", r, inner)
     else:
         reset = direction.projected(apply("mul", r, h), 2, 3)
-    candidate = g(apply("add", direction.gate(x, 2), reset))
+    candidate = g(apply("add", of_candidate, reset))
     kept = apply("mul", z, h)
     fresh = apply("mul", apply("sub", scalar(1, z.type.dtype), z), candidate)
     new = apply("add", fresh, kept)
     return new, new
 
 
-def _lstm_step(node: OnnxNode, direction: _Direction, x: Value) -> tuple[Value, Value]:
+def _lstm_step(
+    node: OnnxNode, direction: _Direction, inputs: tuple[Value, ...]
+) -> tuple[Value, Value]:
     """Gates i (input), o (output), f (forget) and the cell candidate, in this order."""
+    (x,) = inputs
     f, g, h = direction.activations
     c = direction.c
     sums = apply("add", x, direction.projected(direction.h))
@@ -115,7 +130,7 @@ def _lstm_step(node: OnnxNode, direction: _Direction, x: Value) -> tuple[Value, 
 
 @dataclass(frozen=True, slots=True)
 class _Result:
-    """What each step gives, in order of time, (1, batch, hidden), and the state after the last."""
+    """What each step gives, in order of time, (batch, hidden), and the state after the last."""
 
     steps: tuple[Value, ...]
     h: Value
@@ -140,11 +155,10 @@ def _unrolled(
     node: OnnxNode, direction: _Direction, lengths: _Lengths, step: Step, backwards: bool
 ) -> _Result:
     """All steps of one direction."""
-    steps, batch, width = direction.inputs.type.shape
+    steps = len(direction.inputs)
     results: list[Value] = []
     for time in reversed(range(steps)) if backwards else range(steps):
-        x = reshape(slice_axis(direction.inputs, 0, time, 1), (batch, width))
-        h, c = step(node, direction, x)
+        h, c = step(node, direction, direction.inputs[time])
         result = h
         alive = lengths.has_step(time)
         if alive is not None:
@@ -152,7 +166,7 @@ def _unrolled(
             h = OP["where"](alive, h, direction.h)
             c = OP["where"](alive, c, direction.c)
         direction = replace(direction, h=h, c=c)
-        results.append(reshape(result, (1, batch, direction.hidden)))
+        results.append(result)
     if backwards:
         results.reverse()
     return _Result(tuple(results), direction.h, direction.c)
@@ -160,12 +174,20 @@ def _unrolled(
 
 @dataclass(frozen=True, slots=True)
 class _Cell:
-    """What tells RNN, GRU and LSTM apart."""
+    """What tells RNN, GRU and LSTM apart.
 
-    gates: int
+    `groups` gives the gates, in their order, whose sums are made together. Each group has its own
+    input projection: a step then takes whole rows of it, whatever the batch.
+    """
+
+    groups: tuple[int, ...]
     activations: tuple[str, ...]
     step: Step
     has_cell_state: bool = False
+
+    @property
+    def gates(self) -> int:
+        return sum(self.groups)
 
 
 def _recurrent(cell: _Cell) -> Importer:
@@ -257,7 +279,6 @@ def _direction(
     states: tuple[Value, Value | None],
     functions: tuple[Activation, ...],
 ) -> _Direction:
-    steps, batch, features = x.type.shape
     hidden = node.input(2).type.shape[2]
     width = cell.gates * hidden
 
@@ -265,8 +286,11 @@ def _direction(
         """The part of a per-direction operand that belongs to this direction."""
         return reshape(slice_axis(value, 0, number, 1), value.type.shape[1:])
 
-    weights = transpose(part(node.input(1)), (1, 0))
-    projected: Value = OP["matmul"](reshape(x, (steps * batch, features)), weights)
+    steps, batch = x.type.shape[:2]
+    # Weights that are not known yet would be relaid for each product: then one does them all.
+    known = isinstance(node.input(1), Constant)
+    length = max(1, PROJECTED_ROWS // max(1, batch)) if known else max(1, steps)
+    input_bias: Value | None = None
     late_bias = None
     late = cell.gates == 3 and node.integer("linear_before_reset", 0) != 0
     bias = node.optional(3)
@@ -279,15 +303,22 @@ def _direction(
             late_bias = slice_axis(of_state, 0, 2 * hidden, hidden)
             zeros = Constant(np.zeros((hidden,), x.type.dtype.numpy))
             of_state = concat([slice_axis(of_state, 0, 0, 2 * hidden), zeros], 0)
-        projected = apply("add", projected, apply("add", of_input, of_state))
+        input_bias = apply("add", of_input, of_state)
     elif late:
         late_bias = scalar(0, x.type.dtype)
+    projections: list[tuple[Value, ...]] = []
+    done = 0
+    for count in cell.groups:
+        weights = slice_axis(part(node.input(1)), 0, done, count * hidden)
+        bias_part = None if input_bias is None else slice_axis(input_bias, 0, done, count * hidden)
+        projections.append(_projected(x, weights, bias_part, length))
+        done += count * hidden
     peepholes = node.optional(7) if cell.has_cell_state else None
     if peepholes is not None and peepholes.type.shape[1:] != (3 * hidden,):
         raise node.error(f"peephole weights of {3 * hidden} numbers per direction", peepholes.type)
     h = part(states[0])
     return _Direction(
-        inputs=reshape(projected, (steps, batch, width)),
+        inputs=tuple(zip(*projections, strict=True)),
         recurrent=transpose(part(node.input(2)), (1, 0)),
         late_bias=late_bias,
         peepholes=None if peepholes is None else part(peepholes),
@@ -296,6 +327,21 @@ def _direction(
         activations=functions,
         hidden=hidden,
     )
+
+
+def _projected(x: Value, weights: Value, bias: Value | None, length: int) -> tuple[Value, ...]:
+    """x, (steps, batch, features), times weights, (width, features), plus bias: a value for each
+    step, `length` steps at once."""
+    steps, batch, features = x.type.shape
+    columns = transpose(weights, (1, 0))
+    result: list[Value] = []
+    for start in range(0, steps, length):
+        count = min(length, steps - start)
+        rows = reshape(slice_axis(x, 0, start, count), (count * batch, features))
+        product: Value = OP["matmul"](rows, columns)
+        product = product if bias is None else apply("add", product, bias)
+        result += (slice_axis(product, 0, number * batch, batch) for number in range(count))
+    return tuple(result)
 
 
 def _outputs(
@@ -323,7 +369,7 @@ def _outputs(
 
 
 TABLE: Mapping[tuple[str, str], Importer] = {
-    ("", "GRU"): _recurrent(_Cell(3, ("Sigmoid", "Tanh"), _gru_step)),
-    ("", "LSTM"): _recurrent(_Cell(4, ("Sigmoid", "Tanh", "Tanh"), _lstm_step, True)),
-    ("", "RNN"): _recurrent(_Cell(1, ("Tanh",), _rnn_step)),
+    ("", "GRU"): _recurrent(_Cell((2, 1), ("Sigmoid", "Tanh"), _gru_step)),
+    ("", "LSTM"): _recurrent(_Cell((4,), ("Sigmoid", "Tanh", "Tanh"), _lstm_step, True)),
+    ("", "RNN"): _recurrent(_Cell((1,), ("Tanh",), _rnn_step)),
 }

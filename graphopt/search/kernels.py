@@ -88,7 +88,7 @@ class Kernels:
     def steps(self, graph: Graph) -> tuple[Step, ...]:
         """The kernels of a graph with the values of the lowered graph that they are bound to."""
         lowered = self.lowered(graph)
-        steps, views = self._cut(lowered)
+        steps, views = self.cut(lowered)
         # Without outputs, since copies into the caller's buffers are the same for all graphs.
         inside = replace(lowered, outputs=(), output_names=())
         return lay_out(inside, steps, views).steps
@@ -96,14 +96,15 @@ class Kernels:
     def stored(self, graph: Graph) -> Callable[[Value], bool]:
         """Tells which values of a graph are in memory: results of kernels, views and inputs."""
         lowered = self.lowered(graph)
-        steps, views = self._cut(lowered)
+        steps, views = self.cut(lowered)
         made = {value for step in steps for value in step.outputs}
         made.update(views)
         made.update(lowered.inputs)
         return lambda value: self._lowered[value.digest] in made
 
-    def _cut(self, lowered: Graph) -> tuple[tuple[Step, ...], dict[Value, tuple[Value, int]]]:
-        """The steps of a lowered graph, and the values that are views."""
+    def cut(self, lowered: Graph) -> tuple[tuple[Step, ...], dict[Value, tuple[Value, int]]]:
+        """The steps of a lowered graph, and the values that are views: what `partition` and
+        `stored_views` say, without asking again where a neighbourhood recurs."""
         known = self._fragments(lowered)
         fragments = {value: entry.fragment for value, entry in known.items()}
         steps: list[Step] = []

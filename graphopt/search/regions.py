@@ -5,7 +5,8 @@ What it does: cuts the graph's nodes, in their order, where few values cross: at
 would reach over the border. Values that cross are outputs of the region before and inputs of the
 one behind: rewriting a region leaves them as they are. A region is given as a graph of its own in
 which inputs and weights are numbered: regions that are equal up to these are equal graphs, and the
-result of one can be put in place of each.
+result of one can be put in place of each. Rows taken from a stored value lie where they are and
+belong to no region, else the steps of a sequence would be regions that differ in a number.
 
 Source: the partition of MetaFlow (Jia et al., SysML 2019, section 4.3), with the border costs of
 kernels in place of its node weights.
@@ -51,9 +52,34 @@ class Region:
                 operands = tuple(made[operand] for operand in value.inputs)
                 made[value] = Node(value.op, operands, value.params, value.type)
             else:
-                leaf = self.leaves.get(value, value)
-                made[value] = current.get(leaf, leaf)
+                made[value] = became(self.leaves.get(value, value), current)
         return {old: made[new] for old, new in zip(self.outputs, result.outputs, strict=True)}
+
+
+def became(value: Value, current: Mapping[Value, Value]) -> Value:
+    """What a value of the whole graph is now, where `current` says what outputs of regions became.
+
+    Rows of a value are rows of what it became.
+    """
+    if value in current:
+        return current[value]
+    if isinstance(value, Node) and _takes_rows(value):
+        return value.op(became(value.inputs[0], current), **value.keywords)
+    return value
+
+
+def _takes_rows(node: Node) -> bool:
+    """True for neighbours along the first axis: they are contiguous."""
+    if node.op.name != "slice" or not node.type.shape:
+        return False
+    starts, steps = node.param("starts"), node.param("steps")
+    assert isinstance(starts, tuple)
+    assert isinstance(steps, tuple)
+    return (
+        steps == (1,) * len(steps)
+        and not any(starts[1:])
+        and node.type.shape[1:] == node.inputs[0].type.shape[1:]
+    )
 
 
 def regions(
@@ -67,21 +93,38 @@ def regions(
     `stored` tells whether a value is kept in memory by the kernels of the graph.
     """
     weight = WeightOnly() if is_weight is None else is_weight
-    nodes = [node for node in graph.nodes if not weight(node)]
+    rows = {
+        node.digest: node.inputs[0]
+        for node in graph.nodes
+        if _takes_rows(node) and stored(node.inputs[0])
+    }
+
+    def source(value: Value) -> Value:
+        """What a value consists of rows of."""
+        while value.digest in rows:
+            value = rows[value.digest]
+        return value
+
+    rows_of: dict[bytes, set[bytes]] = {}
+    for digest, value in rows.items():
+        rows_of.setdefault(source(value).digest, set()).add(digest)
+    nodes = [node for node in graph.nodes if not weight(node) and node.digest not in rows]
     if not nodes:
         return ()
-    crossing = _crossings(graph, nodes, stored)
+    crossing = _crossings(graph, nodes, stored, source)
     cuts = _cuts(crossing, most_nodes)
     bounds = [0, *cuts, len(nodes)]
-    needed = {output.digest for output in graph.outputs}
+    needed = {source(output).digest for output in graph.outputs}
     result: list[Region] = []
     for low, high in reversed(list(pairwise(bounds))):
         part = nodes[low:high]
         inside = {node.digest for node in part}
+        for node in part:
+            inside |= rows_of.get(node.digest, set())
         outputs = tuple(node for node in part if node.digest in needed)
         result.append(_region(outputs, inside, weight))
         needed.update(
-            operand.digest
+            source(operand).digest
             for node in part
             for operand in node.inputs
             if operand.digest not in inside
@@ -90,15 +133,18 @@ def regions(
 
 
 def _crossings(
-    graph: Graph, nodes: Sequence[Node], stored: Callable[[Value], bool]
+    graph: Graph,
+    nodes: Sequence[Node],
+    stored: Callable[[Value], bool],
+    source: Callable[[Value], Value],
 ) -> list[int | None]:
     """For each cut before node n, how many values cross it; None if one of them is not stored."""
     last: dict[bytes, int] = {}
     for position, node in enumerate(nodes):
         for operand in node.inputs:
-            last[operand.digest] = position
+            last[source(operand).digest] = position
     for output in graph.outputs:
-        last[output.digest] = len(nodes)
+        last[source(output).digest] = len(nodes)
     result: list[int | None] = [0]
     alive: dict[bytes, bool] = {}
     ends: dict[int, list[bytes]] = {}

@@ -24,7 +24,7 @@ from graphopt.search.cost import CostModel, KernelCost
 from graphopt.search.moves import Application
 from graphopt.search.needed import needed_applications
 from graphopt.search.places import RuleIndex
-from graphopt.search.regions import Region, regions
+from graphopt.search.regions import Region, became, regions
 from graphopt.search.shipped import CHAINS
 from graphopt.search.spot_check import Check, Checked, spot_check
 from tensorgen.task import Task
@@ -212,7 +212,8 @@ class _Search:
         for digest in sorted(first, key=lambda digest: (-weight[digest], first[digest])):
             share = min(1.0, weight[digest] / left) if weight[digest] > 0 else 1.0
             budget = self.share_of_budget(share, sum(f.explored for f in found.values()))
-            found[digest] = self.region_result(parts[first[digest]].graph, budget)
+            whole = parts[first[digest]].graph
+            found[digest] = self.region_result(whole, self.for_size(budget, whole))
             left -= weight[digest]
         return [_Entry(part, found[part.graph.digest], first[part.graph.digest]) for part in parts]
 
@@ -226,6 +227,12 @@ class _Search:
         return Budget(
             settings.alpha, seconds * share, graphs, settings.growth, settings.spare_nodes
         )
+
+    def for_size(self, budget: Budget, graph: Graph) -> Budget:
+        """Fewer graphs where each takes longer to look at: a concatenation of thousands, say."""
+        operands = sum(len(node.inputs) for node in graph.nodes)
+        excess = max(1.0, operands / (2 * self.settings.region_nodes))
+        return replace(budget, graphs=ceil(budget.graphs / excess))
 
     def region_result(self, graph: Graph, budget: Budget) -> Found:
         """The best graph of a region by applications that pass their checks."""
@@ -312,7 +319,7 @@ def _put_together(graph: Graph, entries: Sequence[_Entry], accepted: Sequence[bo
     for entry, good in zip(entries, accepted, strict=True):
         part = entry.found.graph if good else entry.region.graph
         current.update(entry.region.transplanted(part, current))
-    return graph.with_outputs(current.get(output, output) for output in graph.outputs)
+    return graph.with_outputs(became(output, current) for output in graph.outputs)
 
 
 def _applied_at(application: Application, region: int) -> AppliedAt:

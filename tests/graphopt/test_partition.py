@@ -342,3 +342,14 @@ def test_only_what_is_read_outside_is_stored() -> None:
     flat = OP["reshape"](OP["reshape"](power, shape=(2, 18)), shape=(36,))
     (viewed,) = steps_of(share, flat)
     assert len(viewed.outputs) == 2
+
+
+def test_rows_are_read_where_they_lie() -> None:
+    """Kernels of different rows are one kernel; part of a row is a place in the expression."""
+    x = OP["exp"](tensor(4, 6))
+    rows = [OP["slice"](x, starts=(n, 0), steps=(1, 1), sizes=(1, 6)) for n in range(4)]
+    graph = graph_of(*(OP["tanh"](row) for row in rows))
+    assert len({step.task for step in partition(graph)}) == 2
+    assert stored_views(graph) == {row: (x, 6 * n) for n, row in enumerate(rows)}
+    columns = [OP["slice"](x, starts=(0, n), steps=(1, 1), sizes=(4, 3)) for n in (0, 3)]
+    assert not stored_views(graph_of(*(OP["tanh"](column) for column in columns)))

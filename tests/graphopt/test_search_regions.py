@@ -10,7 +10,7 @@ from graphopt.graph import Constant, Graph, Value
 from graphopt.ops import OP
 from graphopt.search.kernels import Kernels
 from graphopt.search.promised import Promise
-from graphopt.search.regions import Region, regions
+from graphopt.search.regions import Region, became, regions
 from tests.graphs_for_search import (
     add,
     assert_same_values,
@@ -38,7 +38,7 @@ def reassembled(graph: Graph, parts: Sequence[Region]) -> Graph:
     current: dict[Value, Value] = {}
     for part in parts:
         current.update(part.transplanted(part.graph, current))
-    return graph.with_outputs(current.get(output, output) for output in graph.outputs)
+    return graph.with_outputs(became(output, current) for output in graph.outputs)
 
 
 @pytest.mark.parametrize("seed", range(25))
@@ -148,3 +148,54 @@ def test_regions_do_not_depend_on_names() -> None:
     graph = attention_inputs()
     renamed = Graph(graph.inputs, graph.outputs, ("other",), ("names",))
     assert [p.graph.digest for p in cut(graph)] == [p.graph.digest for p in cut(renamed)]
+
+
+def sequence(steps: int) -> Graph:
+    """`h = relu(h * w + x[t])` for each row of `x * w`."""
+    projected = matmul(tensor(0, steps, 64), weight(1, 64, 64))
+    h = relu(projected_row(projected, 0))
+    for step in range(1, steps):
+        h = relu(add(matmul(h, weight(2, 64, 64)), projected_row(projected, step)))
+    return graph_of(h)
+
+
+def projected_row(x: Value, row: int) -> Value:
+    return OP["slice"](x, starts=(row, 0), steps=(1, 1), sizes=(1, 64))
+
+
+def test_steps_of_a_sequence_are_equal_regions() -> None:
+    graph = sequence(40)
+    parts = cut(graph, 20)
+    assert len(parts) >= 6
+    assert len({part.graph.digest for part in parts}) <= len(parts) / 2
+    assert reassembled(graph, parts).digest == graph.digest
+
+
+def test_rows_follow_what_they_are_rows_of() -> None:
+    """A result put in the place of the projection is what the steps then read."""
+    graph = sequence(12)
+    parts = cut(graph, 8)
+    projection = next(
+        part for part in parts if any(node.type.shape == (12, 64) for node in part.graph.nodes)
+    )
+    current: dict[Value, Value] = {}
+    for part in parts:
+        result = part.graph
+        if part is projection:
+            result = result.with_outputs(
+                OP["neg"](OP["neg"](value)) if value.type.shape == (12, 64) else value
+                for value in result.outputs
+            )
+        current.update(part.transplanted(result, current))
+    changed = graph.with_outputs(became(output, current) for output in graph.outputs)
+    assert sum(node.op.name == "neg" for node in changed.nodes) == 2
+    assert sum(node.type.shape == (12, 64) for node in changed.nodes) == 3
+
+
+def test_rows_of_a_value_of_the_same_region_are_in_it() -> None:
+    """Else it would be computed twice: once as it was, once as it became."""
+    double = add(tensor(0, 4, 64), tensor(0, 4, 64))
+    summed = add(matmul(projected_row(double, 1), weight(3, 64, 64)), projected_row(double, 2))
+    graph = graph_of(relu(summed))
+    (part,) = cut(graph)
+    assert len(part.graph.nodes) == len(graph.nodes)

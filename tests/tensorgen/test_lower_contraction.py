@@ -117,6 +117,19 @@ def test_every_tile_is_right_by_the_interpreter(name: str, isa: str) -> None:
         assert_same(found, expected, 0.0, f"{name} {schedule}")
 
 
+@pytest.mark.parametrize("isa", ["c99", "avx512"])
+@pytest.mark.parametrize("name", ["matmul by a constant", "row", "transposed constant"])
+def test_backwards_is_the_same(name: str, isa: str) -> None:
+    """Tiles from last to first, the remainder before them: the same elements, sum for sum."""
+    task = TASKS[name]
+    arrays = whole_inputs(task)
+    expected = evaluate_task(task, arrays)[0]
+    tiles = candidates(task, isa)
+    for schedule in tiles[:: max(1, len(tiles) // 6)]:
+        case = Case.of(task, replace(schedule, backwards=True))
+        assert_same(case.interpret(arrays)[0], expected, 0.0, f"{name} {schedule}")
+
+
 def check_compiled(isa: str, strict: bool, every: int, cache: Path) -> None:
     """Every `every`-th candidate of all tasks, compiled, is right."""
     if isa not in runnable_isas():
