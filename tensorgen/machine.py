@@ -46,6 +46,11 @@ FIRST_CACHE_SHARE, CACHE_SHARE, SHARED_CACHE_SHARE = 0.75, 0.875, 0.5
 """The part of a cache that may be counted on: of the first one beside other operands, of one that
 belongs to a core, and of one that other cores and other programs use, too."""
 
+SHARED_PANEL = 1.5
+"""How many times longer than in order a vector of a panel takes to come from a shared cache or from
+memory, where rows of other operands are read between its own. With it, tiles whose panels have one
+to three MiB rank as they measure."""
+
 _LARGEST = 1e24
 
 
@@ -154,7 +159,8 @@ class Core:
         first, *others = machine.levels
         loads = [(FIRST_CACHE_SHARE * first.bytes, 1.0)]
         for level in others:
-            cost = max(full / level.bandwidth.alone, loads[-1][1])
+            slower = SHARED_PANEL if level.shared else 1.0
+            cost = max(full / level.bandwidth.alone * slower, loads[-1][1])
             loads.append((level.usable_bytes(1), cost))
         second = next((int(level.bytes) for level in others if not level.shared), 0)
         far = next((level for level in others if level.shared), first)

@@ -107,11 +107,11 @@ def test_nearer_levels_are_full_before_farther_ones_are_read() -> None:
 @pytest.mark.parametrize(
     ("isa", "name", "costs"),
     [
-        ("avx512", "x86-64-v4", [1, 2, 8 / 3]),
-        ("avx2", "x86-64-v3", [1, 2, 4]),
-        ("sse42", "x86-64-v2", [1, 2, 4]),
-        ("neon", "aarch64", [1, 2, 4]),
-        ("c99", "c99", [1, 1, 1]),
+        ("avx512", "x86-64-v4", [1, 2, 4]),
+        ("avx2", "x86-64-v3", [1, 2, 6]),
+        ("sse42", "x86-64-v2", [1, 2, 6]),
+        ("neon", "aarch64", [1, 2, 6]),
+        ("c99", "c99", [1, 1, 1.5]),
     ],
 )
 def test_a_vector_costs_more_from_afar(isa: Isa, name: str, costs: list[float]) -> None:
