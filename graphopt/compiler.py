@@ -13,6 +13,7 @@ import numpy as np
 
 from graphopt.graph import Constant, Graph, Input, Value
 from graphopt.index_domains import index_domains
+from graphopt.onnx_import.errors import quoted
 from graphopt.partition import Step, partition, stored_views
 from graphopt.storage import ArenaUse, Layout, lay_out, plan_storage
 from tensorgen.contraction import contraction_of
@@ -84,7 +85,7 @@ def compile_graph(
     """The C library of a graph, as a module. Deterministic.
 
     `filtering` lets convolutions be filtered with fewer products, which rounds more; never if
-    `strict`.
+    `strict`. Raises TargetError if the target cannot address so much memory.
     """
     if strict:
         target = target.exact()
@@ -110,6 +111,7 @@ def compile_graph(
         for n, step in enumerate(layout.steps)
     )
     total = sum(array.nbytes for array in constants.arrays)
+    _check_sizes(target, graph, arena.plan.arena_bytes, total)
     module = Module(
         name=c_identifier(name),
         inputs=tuple(
@@ -141,6 +143,17 @@ def compile_graph(
         tuple(entry.schedule for entry in kernels.values()),
         total,
     )
+
+
+def _check_sizes(target: Target, graph: Graph, arena_bytes: int, weight_bytes: int) -> None:
+    for kind, names, values in (
+        ("input", graph.input_names, graph.inputs),
+        ("output", graph.output_names, graph.outputs),
+    ):
+        for name, value in zip(names, values, strict=True):
+            target.check_size(f"{kind} {quoted(name)}", value.type.bytes)
+    target.check_size("the arena", arena_bytes)
+    target.check_size("the weights", weight_bytes)
 
 
 # Kernels
