@@ -33,7 +33,7 @@ REFERENCE_BYTES = 2**31
 """Above this sum of all values the numpy references would take too much memory."""
 
 MOST_PORT_BYTES = 2**30
-"""Above this sum of all inputs and outputs a test would take more memory than many machines have."""
+"""Above this sum of all inputs and outputs a test would take more memory than many have."""
 
 MOST_BYTES = 2**34
 """Above this sum of all values even ONNX Runtime, which drops them early, may find no memory."""

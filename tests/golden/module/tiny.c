@@ -33,7 +33,7 @@ static const tiny_info info = {
     2u,
     outputs,
     "abababababababababababababababababababababababababababababababab",
-    "440af2f7a2e3494b44a1a4c7e1ae569122de2037de1549daaa1f1994887d019c",
+    "9f0dc2c6314c68e10bcc5a98466f4fc5559c9ad903d91361e1c8837255eb9303",
     "dae0392651095566d7966a12709f26724ea83c05f1bd7b5ca705860883f83fb1"
 };
 
