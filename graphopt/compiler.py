@@ -14,6 +14,7 @@ import numpy as np
 
 from graphopt.graph import Constant, Graph, Input, Value
 from graphopt.index_domains import index_domains
+from graphopt.onnx_import.errors import quoted
 from graphopt.partition import Step
 from graphopt.search.kernels import Kernels
 from graphopt.storage import ArenaUse, Layout, lay_out, plan_storage
@@ -90,7 +91,7 @@ def compile_graph(
 
     Schedules are chosen by the constants of `machine`; None means those typical for the target.
     `filtering` lets convolutions be filtered with fewer products, which rounds more; never if
-    `strict`.
+    `strict`. Raises TargetError if the target cannot address so much memory.
     """
     if strict:
         target = target.exact()
@@ -121,6 +122,7 @@ def compile_graph(
         for n, step in enumerate(layout.steps)
     )
     total = sum(array.nbytes for array in constants.arrays)
+    _check_sizes(target, graph, arena.plan.arena_bytes, total)
     module = Module(
         name=c_identifier(name),
         inputs=tuple(
@@ -152,6 +154,17 @@ def compile_graph(
         tuple(entry.schedule for entry in kernels.values()),
         total,
     )
+
+
+def _check_sizes(target: Target, graph: Graph, arena_bytes: int, weight_bytes: int) -> None:
+    for kind, names, values in (
+        ("input", graph.input_names, graph.inputs),
+        ("output", graph.output_names, graph.outputs),
+    ):
+        for name, value in zip(names, values, strict=True):
+            target.check_size(f"{kind} {quoted(name)}", value.type.bytes)
+    target.check_size("the arena", arena_bytes)
+    target.check_size("the weights", weight_bytes)
 
 
 # Kernels

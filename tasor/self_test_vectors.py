@@ -32,6 +32,12 @@ REFERENCE_FLOPS = 2 * 10**9
 REFERENCE_BYTES = 2**31
 """Above this sum of all values the numpy references would take too much memory."""
 
+MOST_PORT_BYTES = 2**30
+"""Above this sum of all inputs and outputs a test would take more memory than many have."""
+
+MOST_BYTES = 2**34
+"""Above this sum of all values even ONNX Runtime, which drops them early, may find no memory."""
+
 _SHARE = 1e-4
 _SHARE_OF_HALF = 1e-2
 
@@ -51,10 +57,16 @@ def self_test_of(
     Its tolerance is relative to each value and to the largest one: float32 sums in another order
     differ by that much.
     """
+    memory = sum(value.type.bytes for value in graph.values)
+    at_ports = sum(value.type.bytes for value in (*graph.inputs, *graph.outputs))
+    if at_ports > MOST_PORT_BYTES or memory > MOST_BYTES:
+        return NoSelfTest(
+            f"its inputs and outputs take {at_ports} bytes and all its values {memory}, at most "
+            f"{MOST_PORT_BYTES} and {MOST_BYTES} are tested"
+        )
     inputs = tuple(
         generated_input(port.type, position, port.domain) for position, port in enumerate(ports)
     )
-    memory = sum(value.type.bytes for value in graph.values)
     if flops <= REFERENCE_FLOPS and memory <= REFERENCE_BYTES:
         named = dict(zip(graph.input_names, inputs, strict=True))
         with np.errstate(all="ignore"):

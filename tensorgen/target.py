@@ -42,7 +42,8 @@ class Target:
     core, the third to all; 0 for a level that is not there, save that the fast memory of a core
     without caches counts as its first level. `compiler_flags` select the instruction set in
     gcc and clang. `compiler_prefix` starts the names of the GNU tools for this target on other
-    machines. A target that is not `hosted` has no operating system to load a library.
+    machines. A target that is not `hosted` has no operating system to load a library. A piece of
+    memory has less than 2**(`address_bits` - 1) bytes there.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Target:
     compiler_flags: tuple[str, ...] = ()
     compiler_prefix: str = ""
     hosted: bool = True
+    address_bits: int = 64
 
     @staticmethod
     def named(name: str) -> Target:
@@ -79,6 +81,15 @@ class Target:
         """The same machine without fused multiply-adds, and in plain C if its vectors round in
         another way than IEEE 754 says."""
         return replace(self, isa="c99" if self.isa == "neon32" else self.isa, has_fma=False)
+
+    def check_size(self, what: str, size: int) -> None:
+        """TargetError if a piece of memory of so many bytes is too large for the target's
+        addresses."""
+        if size >= 1 << (self.address_bits - 1):
+            raise TargetError(
+                f"target {self.name}: expected less than 2**{self.address_bits - 1} bytes in one "
+                f"piece, got {size} for {what}; choose smaller shapes or a 64-bit target"
+            )
 
     def vector_lanes(self, element_bits: int) -> int:
         """How many elements of that width one vector register holds."""
@@ -111,21 +122,22 @@ _AARCH64 = Target(
 _ARMV7 = Target(
     "armv7", "neon32", "armv7l", 128, 16, True, 4, 32 * KIB, 512 * KIB, 0,
     ("-march=armv7-a", "-mfpu=neon-vfpv4", "-mfloat-abi=hard"), "arm-linux-gnueabihf-",
+    address_bits=32,
 )  # fmt: skip
 _CORTEX_M4 = Target(
     "cortex-m4", "c99", "armv7e-m", 32, 32, True, 1, 64 * KIB, 0, 0,
     ("-mcpu=cortex-m4", "-mthumb", "-mfpu=fpv4-sp-d16", "-mfloat-abi=hard"), "arm-none-eabi-",
-    hosted=False,
+    hosted=False, address_bits=32,
 )  # fmt: skip
 _CORTEX_M7 = Target(
     "cortex-m7", "c99", "armv7e-m", 32, 32, True, 1, 16 * KIB, 0, 0,
     ("-mcpu=cortex-m7", "-mthumb", "-mfpu=fpv5-d16", "-mfloat-abi=hard"), "arm-none-eabi-",
-    hosted=False,
+    hosted=False, address_bits=32,
 )  # fmt: skip
 _CORTEX_M55 = Target(
     "cortex-m55", "c99", "armv8.1-m", 128, 8, True, 1, 32 * KIB, 0, 0,
     ("-mcpu=cortex-m55", "-mthumb", "-mfloat-abi=hard"), "arm-none-eabi-",
-    hosted=False,
+    hosted=False, address_bits=32,
 )  # fmt: skip
 _RISCV64 = Target(
     "riscv64", "c99", "riscv64", 32, 32, True, 4, 32 * KIB, 512 * KIB, 2 * MIB,

@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,33 @@ def test_may_be_called_from_several_threads(model: Path) -> None:
     for worker in workers:
         worker.join()
     assert results == [True] * 200
+
+
+def test_teams_of_several_callers_do_not_meet() -> None:
+    rng = np.random.default_rng(3)
+    weights = rng.standard_normal((128, 96)).astype(np.float32)
+    nodes = [
+        onnx.helper.make_node("MatMul", ["x", "w"], ["a"]),
+        onnx.helper.make_node("Softmax", ["a"], ["b"]),
+        onnx.helper.make_node("Transpose", ["b"], ["y"], perm=[1, 0]),
+    ]
+    tensor = onnx.helper.make_tensor_value_info
+    graph = onnx.helper.make_graph(
+        nodes, "shared",
+        [tensor("x", onnx.TensorProto.FLOAT, [64, 128])],
+        [tensor("y", onnx.TensorProto.FLOAT, [96, 64])],
+        [onnx.numpy_helper.from_array(weights, "w")],
+    )  # fmt: skip
+    compiled = tasor.compile(onnx.helper.make_model(graph), threads=2)
+    assert any(kernel.parallel for kernel in compiled.module.kernels)
+    given = [rng.standard_normal((64, 128)).astype(np.float32) for _ in range(4)]
+    alone = [compiled(x) for x in given]
+
+    def right(number: int) -> bool:
+        return all(np.array_equal(compiled(given[number]), alone[number]) for _ in range(100))
+
+    with ThreadPoolExecutor(4) as callers:
+        assert list(callers.map(right, range(4))) == [True] * 4
 
 
 @pytest.mark.parametrize(

@@ -69,3 +69,15 @@ def test_what_onnx_runtime_refuses_is_a_reason() -> None:
     assert isinstance(test, NoSelfTest)
     assert "ONNX Runtime" in test.reason
     assert test.reason.isprintable()
+
+
+def test_tensors_that_fill_the_memory_are_not_tested() -> None:
+    node = onnx.helper.make_node("Neg", ["x"], ["y"])
+    ports = [
+        onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [2**31]) for name in "xy"
+    ]
+    proto = onnx.helper.make_model(onnx.helper.make_graph([node], "g", ports[:1], ports[1:]))
+    question = Question(proto, "large")
+    test = vectors(question, import_stage(question), 0)
+    assert isinstance(test, NoSelfTest)
+    assert f"take {2**34} bytes" in test.reason

@@ -578,6 +578,15 @@ def test_kernels_refuse_the_wrong_flags(tmp_path: Path) -> None:
     assert "compile it with -march=x86-64-v3" in done.stderr
 
 
+@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize("flag", ["-ffast-math", "-Ofast", "-ffinite-math-only"])
+def test_kernels_refuse_to_lose_nan(flag: str, compiler: str, tmp_path: Path) -> None:
+    folder = written(tiny(), tmp_path)
+    done = run(compiler, flag, "-fsyntax-only", "tiny_kernels.c", folder=folder)
+    assert done.returncode == 1
+    assert "compile without -ffast-math" in done.stderr
+
+
 def test_steps_can_be_timed(tmp_path: Path) -> None:
     folder = written(tiny(), tmp_path)
     (folder / "hooks.h").write_text(

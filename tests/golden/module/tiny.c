@@ -33,7 +33,7 @@ static const tiny_info info = {
     2u,
     outputs,
     "abababababababababababababababababababababababababababababababab",
-    "4919c6274fc5addf762318f740875c366d1745adf9c268eed0d32bce439c1e2e",
+    "9f0dc2c6314c68e10bcc5a98466f4fc5559c9ad903d91361e1c8837255eb9303",
     "dae0392651095566d7966a12709f26724ea83c05f1bd7b5ca705860883f83fb1"
 };
 

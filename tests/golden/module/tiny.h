@@ -79,6 +79,8 @@ const tiny_info *tiny_query(void);
 const char *tiny_status_text(tiny_status status);
 
 /* Computes all outputs. The arena and the outputs overlap nothing; inputs may overlap each other.
+ * Tensors need the alignment of their elements only. Floating-point numbers are rounded to nearest
+ * and subnormal ones kept, unless the calling thread has set its processor to do otherwise.
  *   in  x: float32[4,37], in the model: x
  *   in  limit: int64[], in the model: limit
  *   out total: float32[4], in the model: total

@@ -19,6 +19,10 @@
 #endif
 #include <immintrin.h>
 
+#if defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__
+#error "NaN and infinities would lose their meaning: compile without -ffast-math"
+#endif
+
 #if defined(__clang__)
 /* A loop that may be vectorized need not be. */
 #pragma clang diagnostic ignored "-Wpass-failed"
