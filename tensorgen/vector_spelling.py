@@ -38,32 +38,28 @@ class VectorSpelling:
         return f"f32x{self.lanes}"
 
     def expanded(self, text: str) -> str:
-        """The text with words as the instruction set spells them, from the innermost on."""
-        match = _last_word(self.words, text)
-        while match is not None:
-            start, end, arguments = match
-            word = text[start : text.index("(", start)]
-            text = text[:start] + self.words[word].format(*arguments) + text[end:]
-            match = _last_word(self.words, text)
+        """The text with words as the instruction set spells them."""
+        word = re.compile(rf"(?<!\w)({'|'.join(self.words)})\(")
+        # From the last on: what stands inside a word starts behind it.
+        for match in reversed(list(word.finditer(text))):
+            arguments, end = _arguments(text, match.end())
+            text = text[: match.start()] + self.words[match[1]].format(*arguments) + text[end:]
         return text
 
 
-def _last_word(words: Mapping[str, str], text: str) -> tuple[int, int, list[str]] | None:
-    """Start, end and arguments of the call of a word that starts last: none is inside it."""
-    *_, last = (None, *re.finditer(rf"(?<!\w)(?:{'|'.join(words)})\(", text))
-    if last is None:
-        return None
-    depth, begin = 0, last.end()
+def _arguments(text: str, start: int) -> tuple[list[str], int]:
+    """The arguments of a call, the first of which starts there, and the end of the call."""
+    depth, begin = 0, start
     arguments: list[str] = []
-    for position in range(last.end(), len(text)):
+    for position in range(start, len(text)):
         character = text[position]
         if depth == 0 and character in ",)":
             arguments.append(text[begin:position].strip())
             begin = position + 1
             if character == ")":
-                return last.start(), begin, arguments
+                return arguments, begin
         depth += (character == "(") - (character == ")")
-    raise AssertionError("a word's parentheses are closed")
+    raise AssertionError("parentheses are closed")
 
 
 def _x86(prefix: str) -> dict[str, str]:
