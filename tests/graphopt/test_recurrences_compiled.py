@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 from graphopt.compiler import Compilation, compile_graph
-from graphopt.reference import evaluate_graph
 from graphopt.graph import Constant, Graph, Input
 from graphopt.onnx_import import import_model
 from graphopt.onnx_import.recurrent import PROJECTED_ROWS
 from graphopt.ops import OP
 from graphopt.optimize import optimize, prepare
+from graphopt.reference import evaluate_graph
 from graphopt.sweeps import FIRST_CACHE, backward_schedule, backward_steps
 from tensorgen.build import build_library
 from tensorgen.library import Library
