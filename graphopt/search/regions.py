@@ -177,21 +177,27 @@ def _cuts(crossing: Sequence[int | None], most_nodes: int) -> list[int]:
 
 def _divided(crossing: Sequence[int | None], low: int, high: int, most_nodes: int) -> list[int]:
     """Cuts that divide nodes low … high into parts of at most `most_nodes`, where possible."""
-    if high - low <= most_nodes:
-        return []
+    cuts: list[int] = []
+    pending = [(low, high)]
+    while pending:
+        low, high = pending.pop()
+        cut = _cut_between(crossing, low, high) if high - low > most_nodes else None
+        if cut is not None:
+            cuts.append(cut)
+            pending += [(low, cut), (cut, high)]
+    return sorted(cuts)
+
+
+def _cut_between(crossing: Sequence[int | None], low: int, high: int) -> int | None:
+    """Where the fewest values cross, as near to the middle as can be; None if nowhere."""
     middle = (low + high) / 2
-    margin = min(SMALL_REGION, (high - low) // 4)
+    margin = max(1, min(SMALL_REGION, (high - low) // 4))
     allowed = [
         (count, abs(position - middle), position)
-        for position, count in enumerate(crossing)
-        if low + margin <= position <= high - margin and count is not None
+        for position in range(low + margin, high - margin + 1)
+        if (count := crossing[position]) is not None
     ]
-    if not allowed:
-        return []
-    cut = min(allowed)[2]
-    return [
-        *_divided(crossing, low, cut, most_nodes), cut, *_divided(crossing, cut, high, most_nodes)
-    ]  # fmt: skip
+    return min(allowed)[2] if allowed else None
 
 
 def _region(outputs: tuple[Node, ...], inside: set[bytes], weight: WeightOnly) -> Region:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import sys
 from collections.abc import Sequence
 
 import pytest
@@ -190,6 +192,22 @@ def test_rows_follow_what_they_are_rows_of() -> None:
     changed = graph.with_outputs(became(output, current) for output in graph.outputs)
     assert sum(node.op.name == "neg" for node in changed.nodes) == 2
     assert sum(node.type.shape == (12, 64) for node in changed.nodes) == 3
+
+
+def test_long_graphs_are_divided_without_recursion() -> None:
+    """Each state leaves the graph, so that the best cut is always the first."""
+    states = [tensor(0, 8)]
+    for _ in range(1300):
+        states.append(OP["tanh"](states[-1]))
+    graph = graph_of(*states[1:])
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(len(inspect.stack()) + 150)
+    try:
+        parts = cut(graph, 12)
+    finally:
+        sys.setrecursionlimit(limit)
+    assert max(len(part.graph.nodes) for part in parts) <= 12
+    assert sum(len(part.graph.nodes) for part in parts) == 1300
 
 
 def test_rows_of_a_value_of_the_same_region_are_in_it() -> None:
