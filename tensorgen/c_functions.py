@@ -23,6 +23,7 @@ from tensorgen.c_functions_conversion import CONVERSION
 from tensorgen.c_functions_exponential import EXPONENTIAL
 from tensorgen.c_functions_integer import INTEGER, INTEGER_SUFFIX
 from tensorgen.c_functions_logarithmic import LOGARITHMIC
+from tensorgen.c_functions_transpose import TRANSPOSE
 from tensorgen.c_functions_trigonometric import TRIGONOMETRIC
 from tensorgen.types import bfloat16, boolean, dtype_named, float16, float32, float64
 
@@ -35,7 +36,7 @@ C_FUNCTIONS: Mapping[str, CFunction] = MappingProxyType(
 )
 """Every function on single values by its C name."""
 
-_ALL = {**C_FUNCTIONS, **{function.name: function for function in AVX512}}
+_ALL = {**C_FUNCTIONS, **{function.name: function for function in (*AVX512, *TRANSPOSE)}}
 
 _SUFFIX = {
     **INTEGER_SUFFIX,

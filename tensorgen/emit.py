@@ -37,7 +37,7 @@ from tensorgen.expr import (
     children,
     const,
 )
-from tensorgen.lane_vectors import LaneVectors, fold_function
+from tensorgen.lane_vectors import LaneVectors, fold_function, transpose_function
 from tensorgen.loop import (
     Allocate,
     Alternate,
@@ -54,6 +54,7 @@ from tensorgen.loop import (
     Space,
     Stmt,
     Store,
+    TransposeBlock,
     VectorApply,
     VectorLoad,
     VectorStore,
@@ -238,6 +239,8 @@ class _Printer:
                     self.functions.add(function)
                     element = self._element(folded, const(0, int64))
                     self.line(f"{element} = {function}({self.buffers[lanes.number][1]});")
+            case TransposeBlock():
+                self._transpose(statement)
             case Declare(registers=registers, body=body):
                 for register in registers:
                     assert self.fresh(register.name) == register.name, "registers nest"
@@ -265,6 +268,17 @@ class _Printer:
                 self._alternate(statement)
             case _:
                 assert_never(statement)
+
+    def _transpose(self, block: TransposeBlock) -> None:
+        function = transpose_function(self.spelling.isa, block.source, block.size)
+        if function is None:
+            self.block(block.body)
+            return
+        self.functions.add(function)
+        source = self._pointer(block.source, block.index)
+        target = self._pointer(block.target, block.target_index)
+        arguments = f"{source}, {block.step}, {target}, {block.target_step}"
+        self._assignment("", f"{function}({arguments})")
 
     def _loop(self, loop: For) -> None:
         vectors = None

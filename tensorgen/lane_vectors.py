@@ -31,12 +31,14 @@ _OPERATIONS: Mapping[str, Mapping[str, str]] = MappingProxyType({
         "sigmoid": "tasor_sigmoid_f32x16({0})",
         "tanh": "tasor_tanh_f32x16({0})",
         "erf": "tasor_erf_f32x16({0})",
+        "max_number": "_mm512_max_ps({1}, {0})",
         "quotient": "tasor_quotient_f32x16({0}, {1}, {2})",
+        "proper_quotient": "tasor_proper_quotient_f32x16({0}, {1}, {2})",
     }),
 })  # fmt: skip
 """How an instruction set spells scalar operators on vectors of float32, as templates."""
 
-_BETTER = frozenset({"exp", "sigmoid", "tanh", "erf", "quotient"})
+_BETTER = frozenset({"exp", "sigmoid", "tanh", "erf", "max_number", "quotient", "proper_quotient"})
 """The operators for which these templates are faster than what compilers make of a loop."""
 
 
@@ -53,6 +55,19 @@ _FOLDS: Mapping[tuple[str, str, int], Mapping[Fold, str]] = MappingProxyType({
 def fold_function(isa: str, lanes: Buffer, fold: Fold) -> str | None:
     """The C function with which an instruction set folds lane accumulators; None without one."""
     return _FOLDS.get((isa, lanes.dtype.name, lanes.size), {}).get(fold)
+
+
+_TRANSPOSES: Mapping[tuple[str, str, int], str] = MappingProxyType({
+    ("avx512", "float32", 16): "tasor_transpose_f32_16x16",
+    ("avx2", "float32", 8): "tasor_transpose_f32_8x8",
+})  # fmt: skip
+"""The C functions that transpose a block of so many rows and columns."""
+
+
+def transpose_function(isa: str, source: Buffer, size: int) -> str | None:
+    """The C function with which an instruction set transposes a block of a buffer; None without
+    one."""
+    return _TRANSPOSES.get((isa, source.dtype.name, size))
 
 
 @dataclass(frozen=True, slots=True)

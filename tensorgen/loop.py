@@ -118,6 +118,24 @@ class FoldLanes:
 
 
 @dataclass(frozen=True, slots=True)
+class TransposeBlock:
+    """`target[target_index + j * target_step + i] = source[index + i * step + j]` for all i and j
+    below `size`.
+
+    `body` is the same written out, for instruction sets that have no function for it.
+    """
+
+    target: Buffer
+    target_index: Expr
+    target_step: int
+    source: Buffer
+    index: Expr
+    step: int
+    size: int
+    body: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Register:
     """A vector variable of `lanes` elements; its name is unique where it is declared."""
 
@@ -203,6 +221,7 @@ Stmt = (
     | Allocate
     | If
     | FoldLanes
+    | TransposeBlock
     | Declare
     | Fill
     | VectorLoad
@@ -270,7 +289,7 @@ def statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
     for statement in body:
         yield statement
         match statement:
-            case For() | Allocate() | FoldLanes() | Declare():
+            case For() | Allocate() | FoldLanes() | TransposeBlock() | Declare():
                 yield from statements(statement.body)
             case If():
                 yield from statements(statement.body)

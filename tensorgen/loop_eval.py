@@ -27,6 +27,7 @@ from tensorgen.loop import (
     Register,
     Stmt,
     Store,
+    TransposeBlock,
     VectorApply,
     VectorLoad,
     VectorStore,
@@ -108,7 +109,7 @@ def _run(statement: Stmt, state: _State) -> None:
         case If(condition=condition):
             chosen = statement.body if bool(_value(condition, state)) else statement.otherwise
             _run_block(chosen, state)
-        case FoldLanes() | Declare():
+        case FoldLanes() | TransposeBlock() | Declare():
             _run_block(statement.body, state)
         case Fill(register=register, value=value):
             state.registers[register] = np.full(
