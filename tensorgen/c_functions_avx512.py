@@ -109,6 +109,14 @@ static inline __m512 tasor_quotient_f32x16(__m512 x, __m512 y, __m512 reciprocal
 }
 """
 
+_PROPER_QUOTIENT = """
+static inline __m512 tasor_proper_quotient_f32x16(__m512 x, __m512 y, __m512 reciprocal)
+{
+    const __m512 near = _mm512_mul_ps(x, reciprocal);
+    return _mm512_fnmadd_ps(_mm512_fmsub_ps(near, y, x), reciprocal, near);
+}
+"""
+
 
 # The upper half of the lanes on the lower one, down to one: the same pairs as a loop makes.
 _FOLD = """
@@ -178,6 +186,9 @@ AVX512: tuple[CFunction, ...] = (
         _QUOTIENT,
         "x / y for a y > 0 not too far from 1 and its correctly rounded reciprocal; correctly "
         "rounded, too, unless x is below 2**-100 in magnitude (Markstein's theorem).", 1.0,
+    ),
+    c_function(
+        _PROPER_QUOTIENT, "The same for an x that is NaN or at most 1 in magnitude.", 1.0
     ),
     _fold("sum", "add", "The sum of 32 values, added by halves."),
     _fold("max", "max", "The greatest of 32 values; NaN if one is NaN."),

@@ -59,14 +59,17 @@ def register_tiles(
         roles = assign_roles(contraction, vector)
         if not roles.vectors or roles.contraction.operands[0] == roles.contraction.operands[1]:
             continue
-        yield from _tiles_for(task, roles, vector, dialect, threads)
+        first, second = roles.contraction.operands
+        constant = (task.constant[first], task.constant[second])
+        yield from tiles_for_roles(roles, vector, constant, dialect, threads)
 
 
-def _tiles_for(
-    task: Task, roles: Roles, vector: int, dialect: VectorDialect, threads: int
+def tiles_for_roles(
+    roles: Roles, vector: int, constant: tuple[bool, bool], dialect: VectorDialect, threads: int
 ) -> Iterator[Estimate[RegisterTile]]:
+    """The tiles of a contraction with factor `vector` along the lanes; `constant` tells which of
+    the factors are known at compile time."""
     contraction = roles.contraction
-    constant = [task.constant[operand] for operand in contraction.operands]
     unit_stride = contraction.factors[vector].coefficient(roles.vectors[-1]) == 1
     row_extent = roles.rows[-1].extent if roles.rows else 1
     work = _tiled_work(roles, vector, dialect.lanes)
