@@ -15,6 +15,7 @@ from graphopt.graph import Constant, Graph, Input, Value
 from graphopt.index_domains import index_domains
 from graphopt.partition import Step, partition, stored_views
 from graphopt.storage import ArenaUse, Layout, lay_out, plan_storage
+from tensorgen.attention import attention_of
 from tensorgen.contraction import contraction_of
 from tensorgen.emit import Spelling, emit_kernel
 from tensorgen.evaluate import evaluate
@@ -193,7 +194,9 @@ def overwritable_inputs(task: Task) -> frozenset[int]:
         ]
         aligned = all(flat_index(load.indices, load.type.shape) == target for load in in_last)
         same_rows = not earlier or (
-            contraction_of(task) is None and all(_row_bound(load, task) for load in earlier)
+            contraction_of(task) is None
+            and attention_of(task) is None
+            and all(_row_bound(load, task) for load in earlier)
         )
         if in_last and aligned and same_rows and type.size == last.type.size:
             found.add(position)
@@ -229,6 +232,8 @@ def _kernel_name(task: Task) -> str:
 def _kind(task: Task) -> str:
     if contraction_of(task) is not None:
         return "contraction"
+    if attention_of(task) is not None:
+        return "attention"
     if len(task.stages) > 1:
         return "rows"
     body = task.stages[0].body

@@ -19,6 +19,7 @@ from typing import Protocol
 from graphopt.graph import Constant, Graph, Input, Node, Value
 from graphopt.search.kernels import Kernels
 from graphopt.search.promised import Promise, WeightOnly
+from tensorgen.attention import attention_of
 from tensorgen.dialects import vector_dialect
 from tensorgen.expr import (
     Apply,
@@ -35,7 +36,12 @@ from tensorgen.expr import (
 )
 from tensorgen.flat import flat_index
 from tensorgen.simplify import affine
-from tensorgen.sketch import PARALLEL_WORK, contraction_estimate, tiled_window_of
+from tensorgen.sketch import (
+    PARALLEL_WORK,
+    attention_estimate,
+    contraction_estimate,
+    tiled_window_of,
+)
 from tensorgen.target import Target
 from tensorgen.task import Task
 from tensorgen.window_sketch import window_cycles, window_schedule
@@ -119,9 +125,23 @@ class AnalyticCost:
         if best is not None:
             rest = sum(self._stage_cycles(stage) for stage in task.stages[1:])
             return best.cycles + rest / workers, parallel
+        fused = attention_estimate(task, self.target, workers)
+        if fused is not None:
+            return fused.cycles + self._rest_of_attention(task) / workers, parallel
         total = sum(self._stage_cycles(stage) for stage in task.stages)
         parallel = self._is_shared(total)
         return total / (self.threads if parallel else 1), parallel
+
+    def _rest_of_attention(self, task: Task) -> float:
+        """Cycles of one core for the stages of attention that are no contractions."""
+        attention = attention_of(task)
+        assert attention is not None, "what has an estimate is attention"
+        contractions = (0, attention.row_stages.stop)
+        return sum(
+            self._stage_cycles(stage)
+            for position, stage in enumerate(task.stages)
+            if position not in contractions
+        )
 
     def _is_shared(self, cycles: float) -> bool:
         return self.threads > 1 and cycles >= PARALLEL_WORK / 4
