@@ -19,6 +19,7 @@ from graphopt.partition import Step
 from graphopt.search.kernels import Kernels
 from graphopt.storage import ArenaUse, Layout, lay_out, plan_storage
 from graphopt.sweeps import backward_schedule, backward_steps
+from tensorgen.attention import attention_of
 from tensorgen.contraction import contraction_of
 from tensorgen.emit import Spelling, emit_kernel
 from tensorgen.evaluate import evaluate
@@ -227,7 +228,9 @@ def overwritable_inputs(task: Task) -> frozenset[int]:
         ]
         aligned = all(flat_index(load.indices, load.type.shape) == target for load in in_last)
         same_rows = not earlier or (
-            contraction_of(task) is None and all(_row_bound(load, task) for load in earlier)
+            contraction_of(task) is None
+            and attention_of(task) is None
+            and all(_row_bound(load, task) for load in earlier)
         )
         if in_last and aligned and same_rows and type.size == last.type.size:
             found.add(position)
@@ -271,6 +274,8 @@ def _kernel_name(task: Task) -> str:
 def _kind(task: Task) -> str:
     if contraction_of(task) is not None:
         return "contraction"
+    if attention_of(task) is not None:
+        return "attention"
     if len(task.stages) > 1:
         return "rows"
     body = task.stages[0].body

@@ -20,6 +20,7 @@ import numpy as np
 
 from graphopt.graph import Constant, Graph, Input, Node, Value, inputs_of
 from graphopt.ops.spec import expression_of
+from graphopt.partition_attention import join_attention
 from tensorgen.contraction import Contraction, contraction_of, has_tiles
 from tensorgen.expr import (
     Load,
@@ -450,7 +451,8 @@ def _is_small(fragment: Fragment) -> bool:
 
 
 def fuse_rows(steps: tuple[Step, ...], graph: Graph) -> tuple[Step, ...]:
-    """Join steps that walk the same rows after a reduction over the rows' elements."""
+    """Join steps that walk the same rows after a reduction over the rows' elements, and those with
+    the contractions around them where that is attention."""
     remaining = list(steps)
     made = {value for step in steps for value in step.outputs}
     behind = {step.outputs: _behind(step.inputs, made) for step in steps}
@@ -466,7 +468,8 @@ def fuse_rows(steps: tuple[Step, ...], graph: Graph) -> tuple[Step, ...]:
                 behind[merged.outputs] = _behind(merged.inputs, made)
                 position = max(remaining.index(merged), position)
         position += 1
-    return tuple(remaining)
+    kept = _behind(graph.outputs, made)
+    return join_attention(remaining, lambda step: behind[step.outputs], kept)
 
 
 def starts_rows(step: Step) -> bool:

@@ -147,6 +147,29 @@ static inline $type tasor_quotient_$t($type x, $type y, $type reciprocal)
         ),
         c_function(
             """
+static inline $type tasor_proper_quotient_$t($type x, $type y, $type reciprocal)
+{
+    const $type near = x * reciprocal;
+    return fma$s(fma$s(near, y, -x), -reciprocal, near);
+}
+""",
+            "The same for an x that is NaN or at most 1 in magnitude.",
+            1.0,
+            **parts,
+        ),
+        c_function(
+            """
+static inline $type tasor_max_number_$t($type x, $type y)
+{
+    return y > x ? y : x;
+}
+""",
+            "The greater of x and y; x if either is NaN.",
+            0,
+            **parts,
+        ),
+        c_function(
+            """
 static inline $type tasor_mod_$t($type x, $type y)
 {
     const $type remainder = tasor_fmod_$t(x, y);

@@ -6,7 +6,7 @@ neighbouring elements, then of pairs of them, and so on.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tensorgen.c_function import CFunction, c_function
@@ -31,52 +31,65 @@ _STAGES = (
     _Exchange(4, "_mm512_shuffle_f32x4({a}, {b}, 0x88)", "_mm512_shuffle_f32x4({a}, {b}, 0xDD)"),
     _Exchange(8, "_mm512_shuffle_f32x4({a}, {b}, 0x88)", "_mm512_shuffle_f32x4({a}, {b}, 0xDD)"),
 )
+_STAGES_AVX2 = (
+    *(
+        _Exchange(stage.distance, *(t.replace("_mm512", "_mm256") for t in (stage.low, stage.high)))
+        for stage in _STAGES[:2]
+    ),
+    _Exchange(
+        4, "_mm256_permute2f128_ps({a}, {b}, 0x20)", "_mm256_permute2f128_ps({a}, {b}, 0x31)"
+    ),
+)
 
-_TRANSPOSE = """
-TASOR_INLINE void tasor_transpose_f32x16(
+_HEAD = """
+TASOR_INLINE void tasor_transpose_f32x$most(
     const float *x, ptrdiff_t step, int rows, float *out, ptrdiff_t out_step, int columns)
 {
+"""
+
+_MASKS = """\
     const __mmask16 loaded = (__mmask16)((1u << columns) - 1u);
-    const __mmask16 stored = (__mmask16)((1u << rows) - 1u);
+    const __mmask$wide stored = (__mmask$wide)((1u << rows) - 1u);
     const __m512 zero = _mm512_setzero_ps();
 $statements
 }
 """
 
-
-_TRANSPOSE_FOUR = """
-TASOR_INLINE void tasor_transpose_f32x4(
-    const float *x, ptrdiff_t step, int rows, float *out, ptrdiff_t out_step, int columns)
-{
-    const __mmask16 loaded = (__mmask16)((1u << columns) - 1u);
-    const __mmask8 stored = (__mmask8)((1u << rows) - 1u);
-    const __m512 zero = _mm512_setzero_ps();
+_MASKS_AVX2 = """\
+    const __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    const __m256i loaded = _mm256_cmpgt_epi32(_mm256_set1_epi32(columns), lanes);
+    const __m256i stored = _mm256_cmpgt_epi32(_mm256_set1_epi32(rows), lanes);
+    const __m256 zero = _mm256_setzero_ps();
 $statements
 }
 """
+"""Stores and loads under a mask are slow here: whole rows do without."""
 
 
-def _four_statements() -> Iterator[str]:
-    """As `_statements`, but after two stages each quarter of a vector is a column of four rows."""
-    for row in range(4):
-        loaded = f"_mm512_maskz_loadu_ps(loaded, x + {row} * step)"
-        yield f"const __m512 x{row} = {loaded if not row else f'rows > {row} ? {loaded} : zero'};"
-    yield from _exchanged(4, _STAGES[:2])
-    for column in range(16):
-        part = f"_mm512_extractf32x4_ps(b{_held(column & 3)}, {column >> 2})"
-        stored = f"_mm_mask_storeu_ps(out + {column} * out_step, stored, {part});"
-        yield stored if not column else f"if (columns > {column}) {{ {stored} }}"
-
-
-def _exchanged(size: int, stages: Sequence[_Exchange]) -> Iterator[str]:
+def _exchanged(vector: str, size: int, stages: Sequence[_Exchange]) -> Iterator[str]:
     before = "x"
     for stage, after in zip(stages, "abcd", strict=False):
         for row in range(size):
             first = row & ~stage.distance
             template = stage.high if row & stage.distance else stage.low
             a, b = f"{before}{first}", f"{before}{first | stage.distance}"
-            yield f"const __m512 {after}{row} = {template.format(a=a, b=b)};"
+            yield f"const {vector} {after}{row} = {template.format(a=a, b=b)};"
         before = after
+
+
+def _loads(vector: str, size: int, load: str) -> Iterator[str]:
+    """The rows; their number is a constant wherever this is called, so that nothing is left of the
+    conditions."""
+    for row in range(size):
+        loaded = load.format(p=f"x + {row} * step")
+        value = loaded if not row else f"rows > {row} ? {loaded} : zero"
+        yield f"const {vector} x{row} = {value};"
+
+
+def _stores(size: int, store: Callable[[str, int], str]) -> Iterator[str]:
+    for column in range(size):
+        stored = store(f"out + {column} * out_step", column)
+        yield stored if not column else f"if (columns > {column}) {{ {stored} }}"
 
 
 def _held(column: int) -> int:
@@ -85,30 +98,52 @@ def _held(column: int) -> int:
     return column & ~3 | (column & 1) << 1 | (column & 2) >> 1
 
 
-def _statements() -> Iterator[str]:
-    """Loads, exchanges and stores of a block of 16 rows; the numbers of rows and columns are
-    constants wherever this is called, so that nothing is left of the conditions."""
-    size = 1 << len(_STAGES)
-    for row in range(size):
-        loaded = f"_mm512_maskz_loadu_ps(loaded, x + {row} * step)"
-        yield f"const __m512 x{row} = {loaded if not row else f'rows > {row} ? {loaded} : zero'};"
-    yield from _exchanged(size, _STAGES)
-    for column in range(size):
-        stored = f"_mm512_mask_storeu_ps(out + {column} * out_step, stored, d{_held(column)});"
-        yield stored if not column else f"if (columns > {column}) {{ {stored} }}"
+def _sixteen() -> Iterator[str]:
+    yield from _loads("__m512", 16, "_mm512_maskz_loadu_ps(loaded, {p})")
+    yield from _exchanged("__m512", 16, _STAGES)
+    yield from _stores(16, lambda p, n: f"_mm512_mask_storeu_ps({p}, stored, d{_held(n)});")
+
+
+def _four() -> Iterator[str]:
+    """After two stages each quarter of a vector is a column of four rows."""
+    yield from _loads("__m512", 4, "_mm512_maskz_loadu_ps(loaded, {p})")
+    yield from _exchanged("__m512", 4, _STAGES[:2])
+
+    def store(place: str, column: int) -> str:
+        part = f"_mm512_extractf32x4_ps(b{_held(column & 3)}, {column >> 2})"
+        return f"_mm_mask_storeu_ps({place}, stored, {part});"
+
+    yield from _stores(16, store)
+
+
+def _eight() -> Iterator[str]:
+    load = "columns > 7 ? _mm256_loadu_ps({p}) : _mm256_maskload_ps({p}, loaded)"
+    yield from _loads("__m256", 8, f"({load})")
+    yield from _exchanged("__m256", 8, _STAGES_AVX2)
+
+    def store(place: str, column: int) -> str:
+        whole, vector = f"_mm256_storeu_ps({place}, c{_held(column)});", f"c{_held(column)}"
+        return (
+            f"if (rows > 7) {{ {whole} }} "
+            f"else {{ _mm256_maskstore_ps({place}, stored, {vector}); }}"
+        )
+
+    yield from _stores(8, store)
+
+
+def _transpose(most: str, masks: str, wide: str, columns: int, text: Iterator[str]) -> CFunction:
+    return c_function(
+        _HEAD + masks,
+        f"out[j * out_step + i] = x[i * step + j] for all i below rows, 1 to {most}, and j below "
+        f"columns, 1 to {columns}.",
+        most=most,
+        wide=wide,
+        statements="\n".join(f"    {line}" for line in text),
+    )
 
 
 TRANSPOSE: tuple[CFunction, ...] = (
-    c_function(
-        _TRANSPOSE,
-        "out[j * out_step + i] = x[i * step + j] for all i below rows and j below columns, each 1 "
-        "to 16.",
-        statements="\n".join(f"    {line}" for line in _statements()),
-    ),
-    c_function(
-        _TRANSPOSE_FOUR,
-        "out[j * out_step + i] = x[i * step + j] for all i below rows, 1 to 4, and j below "
-        "columns, 1 to 16.",
-        statements="\n".join(f"    {line}" for line in _four_statements()),
-    ),
+    _transpose("16", _MASKS, "16", 16, _sixteen()),
+    _transpose("4", _MASKS, "8", 16, _four()),
+    _transpose("8", _MASKS_AVX2, "8", 8, _eight()),
 )

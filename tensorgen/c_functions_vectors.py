@@ -111,6 +111,14 @@ static inline $vector tasor_quotient_$t($vector x, $vector y, $vector reciprocal
 }
 """
 
+_PROPER_QUOTIENT = """
+static inline $vector tasor_proper_quotient_$t($vector x, $vector y, $vector reciprocal)
+{
+    const $vector near = mul(x, reciprocal);
+    return fnma(fms(near, y, x), reciprocal, near);
+}
+"""
+
 # Two factors, of which the second rounds: their exponents are n + 254 in two halves.
 _SCALED_AVX2 = """
 static inline __m256 tasor_scaled_f32x8(__m256 sum, __m256 x)
@@ -190,6 +198,7 @@ _FUNCTIONS: tuple[tuple[str, str, float], ...] = (
         "x / y for a y > 0 not too far from 1 and its correctly rounded reciprocal; correctly "
         "rounded, too, unless x is below 2**-100 in magnitude (Markstein's theorem).", 1.0,
     ),
+    (_PROPER_QUOTIENT, "The same for an x that is NaN or at most 1 in magnitude.", 1.0),
 )  # fmt: skip
 """Text, description and bound of each function."""
 

@@ -22,14 +22,17 @@ from tensorgen.expr import (
     walk,
 )
 from tensorgen.loop import Allocate, Buffer, For, If, LoopKind, Numbers, Space, Stmt, Store
-from tensorgen.scalar_ops import QUOTIENT, quotient_divisors
+from tensorgen.scalar_ops import QUOTIENT, ScalarOp, quotient_divisors
 from tensorgen.types import int64
 
 _FIRST = const(0, int64)
 
 
-def lane_quotients(lane: Axis, store: Store, numbers: Numbers) -> tuple[Stmt, ...]:
-    """The loop over `lane` around `store`, quotients by what all lanes share from reciprocals."""
+def lane_quotients(
+    lane: Axis, store: Store, numbers: Numbers, quotient: ScalarOp = QUOTIENT
+) -> tuple[Stmt, ...]:
+    """The loop over `lane` around `store`, quotients by what all lanes share from reciprocals, as
+    the operator `quotient` computes them."""
     plain = For(lane, (store,), LoopKind.SIMD)
     divisors = _shared_divisors(store.value, lane)
     if not divisors:
@@ -58,7 +61,7 @@ def lane_quotients(lane: Axis, store: Store, numbers: Numbers) -> tuple[Stmt, ..
         match inner:
             case Apply(op=op, args=(dividend, divisor)) if op.name == "div":
                 pair = known.get(divisor.digest)
-                return inner if pair is None else Apply(QUOTIENT, (dividend, *pair))
+                return inner if pair is None else Apply(quotient, (dividend, *pair))
             case _:
                 return inner
 

@@ -19,11 +19,11 @@ from tensorgen.simplify import affine
 from tensorgen.types import float32
 from tensorgen.vector_spelling import VECTOR_SPELLINGS
 
-_WORDS = ("add", "sub", "mul", "div", "sqrt")
+_WORDS = ("add", "sub", "mul", "div", "sqrt", "max_number")
 _FUNCTIONS = {
     **dict.fromkeys(("max", "min"), "({0}, {1})"),
     **dict.fromkeys(("exp", "sigmoid", "tanh", "erf"), "({0})"),
-    "quotient": "({0}, {1}, {2})",
+    **dict.fromkeys(("quotient", "proper_quotient"), "({0}, {1}, {2})"),
 }
 _OPERATIONS: Mapping[str, Mapping[str, str]] = MappingProxyType({
     isa: MappingProxyType({
@@ -35,7 +35,7 @@ _OPERATIONS: Mapping[str, Mapping[str, str]] = MappingProxyType({
 })  # fmt: skip
 """How an instruction set spells scalar operators on vectors of float32, as templates."""
 
-_BETTER = frozenset({"exp", "sigmoid", "tanh", "erf", "quotient"})
+_BETTER = frozenset({"exp", "sigmoid", "tanh", "erf", "max_number", "quotient", "proper_quotient"})
 """The operators for which these templates are faster than what compilers make of a loop."""
 
 
@@ -56,6 +56,7 @@ def fold_function(isa: str, lanes: Buffer, fold: Fold) -> str | None:
 
 _TRANSPOSES: Mapping[tuple[str, str, int], Mapping[int, str]] = MappingProxyType({
     ("avx512", "float32", 16): {4: "tasor_transpose_f32x4", 16: "tasor_transpose_f32x16"},
+    ("avx2", "float32", 8): {8: "tasor_transpose_f32x8"},
 })  # fmt: skip
 """The C functions that transpose a block of so many columns, by the most rows."""
 

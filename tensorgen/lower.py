@@ -9,22 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import assert_never
 
-from tensorgen.expr import (
-    Axis,
-    Cast,
-    Expr,
-    Load,
-    TensorExpr,
-    map_children,
-)
-from tensorgen.flat import FlatStage, flat_index, merge_axes, merge_reduction_axes
-from tensorgen.loop import Allocate, Buffer, LoopKernel, LoopKind, Numbers, Space, Stmt, nested
+from tensorgen.expr import TensorExpr, const
+from tensorgen.loop import LoopKernel, LoopKind, Numbers, Space, nested
+from tensorgen.lower_attention import lower_attention
 from tensorgen.lower_contraction import lower_register_tile
-from tensorgen.lower_loops import Joined, StageLowering, replace_axes
+from tensorgen.lower_rows import RowPlaces, allocated, lower_row, row_places
 from tensorgen.lower_window import lower_window_tile
 from tensorgen.lower_winograd import lower_winograd
 from tensorgen.parameters import parameter_buffers
 from tensorgen.schedule import (
+    AttentionTile,
     Loops,
     RegisterTile,
     RowStages,
@@ -34,8 +28,7 @@ from tensorgen.schedule import (
     WinogradTile,
 )
 from tensorgen.task import Task
-from tensorgen.types import TensorType
-from tensorgen.widen import widen
+from tensorgen.types import int64
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +65,8 @@ def lower(task: Task, schedule: Schedule) -> Lowered:
             return Lowered(kernel, packing)
         case WindowTile():
             return Lowered(lower_window_tile(task, schedule), (None,) * len(task.inputs))
+        case AttentionTile():
+            return Lowered(lower_attention(task, schedule), (None,) * len(task.inputs))
         case _:
             assert_never(schedule)
 
@@ -81,91 +76,22 @@ def _lower_stages(task: Task, schedule: RowStages) -> LoopKernel:
     numbers = Numbers()
     inputs, outputs = parameter_buffers(task, numbers)
     count = len(task.inputs)
-    buffers: dict[int, Buffer] = dict(enumerate(inputs))
-    row_local: set[int] = set()
-    local: list[Buffer] = []
-    scratch: list[Buffer] = []
-    for position, stage in enumerate(task.stages):
-        if position in task.outputs:
-            buffers[count + position] = outputs[task.outputs.index(position)]
-            continue
-        shape = stage.type.shape[schedule.rows :]
-        size = TensorType(stage.type.dtype, shape).size
-        space = _row_space(size, size * stage.type.dtype.bytes, schedule)
-        buffer = numbers.buffer(f"row{position}", stage.type.dtype, size, space)
-        buffers[count + position] = buffer
-        row_local.add(count + position)
-        local.append(buffer)
-        if space in (Space.SCRATCH, Space.SHARED):
-            scratch.append(buffer)
-
+    given = dict(enumerate(inputs))
+    given.update(
+        (count + position, buffer) for position, buffer in zip(task.outputs, outputs, strict=True)
+    )
+    positions = range(len(task.stages))
+    places = row_places(
+        task, positions, schedule, numbers, RowPlaces(given, {}), (const(0, int64), 1)
+    )
+    local = tuple(places.buffers[operand] for operand in places.local)
     rows = tuple(
         numbers.axis(axis.name, axis.extent) for axis in task.stages[0].axes[: schedule.rows]
     )
-    body: tuple[Stmt, ...] = ()
-    joined: Joined | None = None
-    for position, stage in enumerate(task.stages):
-        flat = _flat_stage(stage, buffers, row_local, count + position, rows)
-        buffer = buffers[count + position]
-        if position in schedule.joined:
-            if count + position not in row_local or joined is not None or len(flat.axes) != 1:
-                raise ScheduleError(
-                    f"rows: expected a stage with one axis of its own to join, got stage {position}"
-                )
-            joined = Joined(buffer, flat)
-            continue
-        loops = schedule.stages[position]
-        body += StageLowering(numbers, loops, joined).lower(flat, buffer, loops.parallel)
-        joined = None
-    for buffer in reversed(local):
-        body = (Allocate(buffer, body),)
+    groups = lower_row(task, positions, schedule, numbers, places, rows)
+    body = allocated(local, tuple(statement for group in groups for statement in group))
     shared = min(schedule.parallel, len(rows))
     body = nested(rows[shared:], body, LoopKind.SERIAL)
     body = nested(rows[:shared], body, LoopKind.PARALLEL)
-    return LoopKernel(inputs, outputs, tuple(scratch), body)
-
-
-def _row_space(size: int, size_bytes: int, schedule: RowStages) -> Space:
-    """Where a stage lives that only the others read."""
-    if not min(schedule.parallel, schedule.rows) and any(s.parallel for s in schedule.stages):
-        # Threads that share the loops of a stage read what others computed in those before.
-        return Space.SHARED
-    if size == 1:
-        return Space.SCALAR
-    return Space.STACK if size_bytes <= schedule.stack_bytes else Space.SCRATCH
-
-
-def _flat_stage(
-    stage: TensorExpr,
-    buffers: dict[int, Buffer],
-    row_local: set[int],
-    operand: int,
-    rows: tuple[Axis, ...],
-) -> FlatStage:
-    """One stage over flat buffers, for one row if `rows` is not empty."""
-    depth = len(rows)
-
-    def localise(term: Expr) -> Expr:
-        inner = map_children(term, localise)
-        if not isinstance(inner, Load):
-            return inner
-        buffer = buffers[inner.operand]
-        if inner.operand in row_local:
-            return buffer.at(flat_index(inner.indices[depth:], inner.type.shape[depth:]))
-        return buffer.at(flat_index(inner.indices, inner.type.shape))
-
-    body = widen(localise(stage.body))
-    shape = stage.type.shape
-    if operand in row_local:
-        index = flat_index(stage.axes[depth:], shape[depth:])
-    else:
-        index = flat_index(stage.axes, shape)
-    if stage.type.dtype.is_half:
-        body = Cast(body, stage.type.dtype)
-    shared = dict(zip(stage.axes[:depth], rows, strict=True))
-    flat = FlatStage(
-        tuple(axis for axis in stage.axes[depth:] if axis.extent != 1),
-        replace_axes(index, shared),
-        merge_reduction_axes(replace_axes(body, shared)),
-    )
-    return merge_axes(flat)
+    scratch = tuple(buffer for buffer in local if buffer.space in (Space.SCRATCH, Space.SHARED))
+    return LoopKernel(inputs, outputs, scratch, body)

@@ -16,7 +16,7 @@ its own with what the tiles inside read, so that it stays in the cache of the co
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -55,6 +55,7 @@ from tensorgen.loop import (
 )
 from tensorgen.lower_epilogue import along_lanes, epilogue_value
 from tensorgen.lower_loops import Span, replace_axes, spans
+from tensorgen.lower_panel import PanelTile
 from tensorgen.lower_prologue import slab_loops
 from tensorgen.lower_transpose import transposed
 from tensorgen.prologue import Slab
@@ -77,7 +78,7 @@ def lower_register_tile(task: Task, schedule: RegisterTile) -> tuple[LoopKernel,
     roles = assign_roles(contraction, schedule.vector_operand)
     if not roles.vectors:
         raise ScheduleError("register_tile: expected an axis along the lanes, got none")
-    return _TileLowering.start(task, schedule, roles).kernel()
+    return TileLowering.start(task, schedule, roles).kernel()
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +93,13 @@ class _Block:
 
 
 @dataclass(slots=True)
-class _TileLowering:
-    task: Task
+class TileLowering:
+    """Everything needed to lower the tiles of a contraction.
+
+    `inputs` are by the number of the operand. The vector factor is read from `panel` if there is
+    one: if it is `packed`, all its tiles are there already, else one at a time is copied there.
+    """
+
     schedule: RegisterTile
     roles: Roles
     numbers: Numbers
@@ -101,12 +107,13 @@ class _TileLowering:
     output: Buffer
     packing: list[TensorExpr | None]
     panel: Buffer | None
-    slab: tuple[Slab, Buffer] | None
-    fixed: tuple[Axis, ...]
+    packed: bool
     axes: dict[Axis, Expr]
+    slab: tuple[Slab, Buffer] | None = None
+    fixed: tuple[Axis, ...] = ()
 
     @staticmethod
-    def start(task: Task, schedule: RegisterTile, roles: Roles) -> _TileLowering:
+    def start(task: Task, schedule: RegisterTile, roles: Roles) -> TileLowering:
         contraction, numbers = roles.contraction, Numbers()
         vector = schedule.vector_operand
         packing: list[TensorExpr | None] = [None] * len(task.inputs)
@@ -144,8 +151,8 @@ class _TileLowering:
             part = Slab.of(contraction.prologue, fixed)
             space = Space.SCRATCH if fixed else Space.SHARED
             slab = part, numbers.buffer("padded", contraction.dtype, part.size, space)
-        return _TileLowering(
-            task, schedule, roles, numbers, tuple(inputs), output, packing, panel, slab, fixed, {}
+        return TileLowering(
+            schedule, roles, numbers, tuple(inputs), output, packing, panel, False, {}, slab, fixed
         )
 
     @property
@@ -154,6 +161,13 @@ class _TileLowering:
 
     def kernel(self) -> tuple[LoopKernel, Packing]:
         """The loops over tiles, and the packing of the inputs."""
+        buffers = (self.panel, None if self.slab is None else self.slab[1])
+        scratch = tuple(buffer for buffer in buffers if buffer is not None)
+        kernel = LoopKernel(self.inputs, (self.output,), scratch, self.loops())
+        return kernel, tuple(self.packing)
+
+    def loops(self) -> tuple[Stmt, ...]:
+        """The loops over tiles."""
         roles, schedule = self.roles, self.schedule
         batch = self._loops(roles.batch)
         outer_rows = self._loops(roles.rows[:-1])
@@ -192,7 +206,7 @@ class _TileLowering:
                     body.extend(nested(grid, tile, kind))
                 else:
                     tiles.extend(nested(inside(inner), tile, LoopKind.SERIAL))
-            if self.panel is not None:
+            if self.panel is not None and not self.packed:
                 tiles = [Allocate(self.panel, (*self._pack_panel(outer), *tiles))]
             body.extend(nested((*batch, *outside(outer)), tuple(tiles), kind) if tiles else ())
         if self.slab is not None:
@@ -202,10 +216,19 @@ class _TileLowering:
                 parallel=schedule.parallel and not around,
             )  # fmt: skip
             body = list(nested(around, (Allocate(buffer, (*made, *body)),), shared))
-        buffers = (self.panel, None if self.slab is None else self.slab[1])
-        scratch = tuple(buffer for buffer in buffers if buffer is not None)
-        kernel = LoopKernel(self.inputs, (self.output,), scratch, tuple(body))
-        return kernel, tuple(self.packing)
+        return tuple(body)
+
+    def pack(self) -> tuple[Stmt, ...]:
+        """Copy all tiles of the vector factor into the panel."""
+        outer_vectors = self._loops(self.roles.vectors[:-1])
+        name, columns = _named(self.roles.vectors[-1])
+        width = self.schedule.vectors * self.schedule.lanes
+        body: list[Stmt] = []
+        for span in spans(columns, width):
+            column = self._block(name, span, width)
+            copied = self._pack_panel(column)
+            body.extend(nested((*outer_vectors, *column.loop), copied, LoopKind.SERIAL))
+        return tuple(body)
 
     def _read(self, factor: int) -> tuple[Buffer, Affine]:
         """The buffer from which a factor is read, and where."""
@@ -277,10 +300,11 @@ class _TileLowering:
         """Buffer and flat index of the first lane of a tile at a point of the reduction."""
         position = _row_major(self.roles.reduction, point)
         width = self.schedule.vectors * self.schedule.lanes
-        if self.panel is not None:
+        if self.panel is not None and not self.packed:
             return self.panel, simplify(position * width)
         buffer, factor = self._read(self.schedule.vector_operand)
-        if self.schedule.source is VectorSource.PACKED:
+        if self.packed or self.schedule.source is VectorSource.PACKED:
+            buffer = buffer if self.panel is None else self.panel
             tile = self._packed_tile(factor, self.roles.vectors, width, column.tile)
             length = _length(self.roles.reduction)
             return buffer, simplify((tile * length + position) * width)
@@ -329,34 +353,30 @@ class _TileLowering:
         return simplify(_row_major(outer, values) * count + tile)
 
     def _pack_panel(self, column: _Block) -> tuple[Stmt, ...]:
-        """Copy one panel of the vector factor into scratch, zero-filled."""
+        """Copy one tile of the vector factor into the panel, zero-filled."""
         assert self.panel is not None
         width = self.schedule.vectors * self.schedule.lanes
         buffer, factor = self._read(self.schedule.vector_operand)
-        statements: tuple[Stmt, ...] = ()
-        for span in (Span(0, 1, column.length), Span(column.length, 1, width - column.length)):
-            if span.length == 0:
-                continue
-            loops = tuple(
-                self.numbers.axis(axis.name, axis.extent) for axis in self.roles.reduction
-            )
-            point: dict[Axis, Expr] = dict(zip(self.roles.reduction, loops, strict=True))
-            lane = self.numbers.axis("lane", span.length)
-            index = simplify(_row_major(self.roles.reduction, point) * width + lane + span.start)
-            if span.start:
-                value: Expr = const(0, self.contraction.dtype)
-            else:
-                vector = simplify(column.start + lane)
-                values = {**self.axes, **point, self.roles.vectors[-1]: vector}
-                value = buffer.at(replace_axes(factor.expr, values))
-            store: tuple[Stmt, ...] = (Store(self.panel, index, value),)
-            unit = factor.coefficient(self.roles.vectors[-1]) == 1
-            if unit or span.start:
-                body: tuple[Stmt, ...] = (For(lane, store, LoopKind.SIMD),)
-                statements += nested(loops, body, LoopKind.SERIAL)
-            else:
-                statements += nested((lane, *loops), store, LoopKind.SERIAL)
-        return statements
+        first: Expr = const(0, int64)
+        if self.packed:
+            tile = self._packed_tile(factor, self.roles.vectors, width, column.tile)
+            first = tile * (_length(self.roles.reduction) * width)
+
+        def element(point: Mapping[Axis, Expr], lane: Expr) -> Expr:
+            vector = simplify(column.start + lane)
+            return replace_axes(factor.expr, {**self.axes, **point, self.roles.vectors[-1]: vector})
+
+        return PanelTile(
+            self.numbers,
+            self.panel,
+            simplify(first),
+            self.roles.reduction,
+            width,
+            column.length,
+            buffer,
+            element,
+            self.schedule.lanes,
+        ).pack()
 
     # The epilogue
 
@@ -430,6 +450,14 @@ class _TileLowering:
         last = Store(store.buffer, store.index, value)
         loop = For(along, (For(across, (last,), LoopKind.SIMD),))
         return (Allocate(rows, (*blocks, loop)),)
+
+
+def panel_size(roles: Roles, schedule: RegisterTile) -> int:
+    """Elements of a panel that holds all tiles of the vector factor."""
+    *outer, column = roles.vectors
+    width = schedule.vectors * schedule.lanes
+    tiles = _length(outer) * -(-column.extent // width)
+    return tiles * _length(roles.reduction) * width
 
 
 def _named(axis: Axis) -> tuple[str, int]:

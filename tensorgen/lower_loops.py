@@ -42,6 +42,7 @@ from tensorgen.loop import (
     nested,
 )
 from tensorgen.partial_sums import partial_sums
+from tensorgen.scalar_ops import MAX_NUMBER, PROPER_QUOTIENT, QUOTIENT
 from tensorgen.schedule import Lanes, Loops
 from tensorgen.simplify import affine, simplify
 from tensorgen.types import int64
@@ -124,8 +125,9 @@ class Joined:
     def stores(self, value: Expr) -> tuple[Store, ...]:
         """The stores of those of its elements that a value reads."""
         (axis,) = self.stage.axes
+        first = simplify(self.stage.index - axis)
         return tuple(
-            Store(self.buffer, index, replace_axes(self.stage.body, {axis: index}))
+            Store(self.buffer, index, replace_axes(self.stage.body, {axis: index - first}))
             for term in walk(value)
             if isinstance(term, Load) and term.operand == self.buffer.number
             for index in term.indices
@@ -224,7 +226,8 @@ class StageLowering:
         def over_lanes(store: Store) -> tuple[Stmt, ...]:
             if before or not self.schedule.reciprocals:
                 return (_simd(lane, store),)
-            return lane_quotients(lane, store, self.numbers)
+            proper = PROPER_QUOTIENT if self.schedule.softmax else QUOTIENT
+            return lane_quotients(lane, store, self.numbers, proper)
 
         stores = lane_choices(lane, Store(output, index, value), over_lanes)
         statements: tuple[Stmt, ...] = (*before, *stores)
@@ -260,12 +263,18 @@ class StageLowering:
                 before, value = self._reduce_element(replace_axes(inner.body, renamed), scalars)
                 start = neutral_element(inner.fold, inner.dtype)
                 statements.append(Store(total, zero, start))
-                step = apply(inner.fold.value, total.at(zero), value)
+                step = self._folded(inner.fold, total.at(zero), value)
                 body = (*before, *self._joined_stores(value), Store(total, zero, step))
                 statements.extend(nested(loops, body, LoopKind.SERIAL))
             return total.at(zero)
 
         return statements, visit(term)
+
+    def _folded(self, fold: Fold, total: Expr, value: Expr) -> Expr:
+        """One more value folded into a total."""
+        if self.schedule.softmax and fold is Fold.MAX:
+            return Apply(MAX_NUMBER, (total, value))
+        return apply(fold.value, total, value)
 
     def _joined_stores(self, value: Expr) -> tuple[Store, ...]:
         return () if self.joined is None else self.joined.stores(value)
@@ -289,7 +298,7 @@ class StageLowering:
                 blocks = (block,)
                 position = position + block * span.length
             value = replace_axes(term.body, {**renamed, inner: position})
-            update = apply(term.fold.value, buffer.at(part), value)
+            update = self._folded(term.fold, buffer.at(part), value)
             step = _simd(part, *self._joined_stores(value), Store(buffer, part, update))
             inside.extend(nested(blocks, (step,), LoopKind.SERIAL))
         steps.extend(nested(loops, tuple(inside), LoopKind.SERIAL))

@@ -158,6 +158,15 @@ QUOTIENT = ScalarOp("quotient", 3, FLOATS, lambda x, y, reciprocal: np.divide(x,
 Lowering makes it; no operator does.
 """
 
+PROPER_QUOTIENT = ScalarOp("proper_quotient", 3, FLOATS, QUOTIENT.numpy)
+"""QUOTIENT where x is NaN or at most 1 in magnitude."""
+
+MAX_NUMBER = ScalarOp("max_number", 2, FLOATS, lambda x, y: np.where(y > x, y, x))
+"""The greater of x and y, x if either is NaN: a maximum that need not propagate NaN from y.
+
+Lowering makes it; no operator does.
+"""
+
 
 def quotient_divisors(dtype: DType) -> tuple[float, float]:
     """The least and the greatest divisor for which a quotient may be taken by its reciprocal."""

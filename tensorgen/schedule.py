@@ -30,6 +30,8 @@ class Loops:
     chunks a one-dimensional loop is cut into); windows of at most `unroll` elements are written
     out; the `parallel` outermost loops share the threads. With `reciprocals`, a divisor that all
     lanes share is divided by once: the quotients come from its reciprocal by fused multiply-adds.
+    With `softmax`, the stage is one of a softmax: its maximum need not propagate NaN, its quotients
+    are NaN or at most 1.
     """
 
     lanes: Lanes
@@ -37,6 +39,7 @@ class Loops:
     unroll: int
     parallel: int
     reciprocals: bool = False
+    softmax: bool = False
 
     def __str__(self) -> str:
         steps = [f"lanes({self.lanes.value}, {self.tile})"]
@@ -46,6 +49,8 @@ class Loops:
             steps.append(f"parallel({self.parallel})")
         if self.reciprocals:
             steps.append("reciprocals")
+        if self.softmax:
+            steps.append("softmax")
         return "; ".join(steps)
 
 
@@ -196,4 +201,33 @@ class WindowTile:
         return "; ".join(steps)
 
 
-Schedule = Loops | RowStages | RegisterTile | WinogradTile | WindowTile
+@dataclass(frozen=True, slots=True)
+class AttentionTile:
+    """A contraction, stages on the rows of its result and, perhaps, a contraction of those with
+    another tensor, for `rows` rows at a time: their scores stay in a cache.
+
+    Rows of scores lie `row_stride` elements apart. The vector factors are packed, if `scores` and
+    `weighted` say so, once for all rows that share them; those are computed in `parts` parts, each
+    of which packs for itself. With `parallel`, the parts of all batches share the threads.
+    """
+
+    rows: int
+    row_stride: int
+    scores: RegisterTile
+    stages: RowStages
+    weighted: RegisterTile | None
+    parts: int
+    parallel: bool
+
+    def __str__(self) -> str:
+        steps = [f"attention_tile({self.rows} rows, {self.row_stride} apart; parts({self.parts}))"]
+        steps.append(f"scores({self.scores})")
+        steps.append(str(self.stages))
+        if self.weighted is not None:
+            steps.append(f"weighted({self.weighted})")
+        if self.parallel:
+            steps.append("parallel(parts)")
+        return "; ".join(steps)
+
+
+Schedule = Loops | RowStages | RegisterTile | WinogradTile | WindowTile | AttentionTile

@@ -10,6 +10,7 @@ from dataclasses import replace
 from itertools import pairwise
 from math import prod
 
+from tensorgen.attention import attention_of
 from tensorgen.contraction import WINDOW, contraction_of, has_tiles
 from tensorgen.dialects import VectorDialect, vector_dialect
 from tensorgen.expr import (
@@ -25,10 +26,20 @@ from tensorgen.expr import (
 )
 from tensorgen.flat import FlatStage, flat_index, flat_loads, merge_axes, merge_reduction_axes
 from tensorgen.machine import Core, Machine, typical_machine
-from tensorgen.schedule import Lanes, Loops, RegisterTile, RowStages, Schedule, WinogradTile
+from tensorgen.schedule import (
+    AttentionTile,
+    Lanes,
+    Loops,
+    RegisterTile,
+    RowStages,
+    Schedule,
+    WinogradTile,
+)
 from tensorgen.simplify import affine, simplify
+from tensorgen.sketch_attention import attention_estimates
 from tensorgen.sketch_tiles import Estimate, register_tiles
 from tensorgen.sketch_winograd import winograd_tiles
+from tensorgen.softmax import softmax_stages
 from tensorgen.target import Target
 from tensorgen.task import Task
 from tensorgen.types import DType
@@ -70,11 +81,13 @@ def default_schedule(
         dialect = target_vectors(target, window.dtype)
         assert dialect is not None, "windows are of types that have vectors"
         return window_schedule(window, dialect, parallel)
-    best = contraction_estimate(
-        task, target, threads if parallel else 1, machine=machine, filtering=filtering
-    )
+    workers = threads if parallel else 1
+    best = contraction_estimate(task, target, workers, machine=machine, filtering=filtering)
     if best is not None:
         return best.schedule
+    fused = attention_estimate(task, target, workers, machine=machine)
+    if fused is not None:
+        return fused.schedule
     return loop_schedule(task, threads, fused=target.has_fma)
 
 
@@ -96,17 +109,39 @@ def contraction_estimate(
     contraction = contraction_of(task)
     if contraction is None or not has_tiles(contraction):
         return None
-    constants = typical_machine(target, threads) if machine is None else machine
-    core = Core.of(target.isa, contraction.dtype, constants)
+    core = _core_of(target, contraction.dtype, threads, machine)
     if core is None:
         return None
-    if not target.has_fma:
-        core = replace(core, dialect=core.dialect.unfused())
     estimates: list[Estimate[RegisterTile | WinogradTile]] = []
     estimates += register_tiles(task, contraction, core, threads)
     if filtering:
         estimates += winograd_tiles(task, contraction, core, threads)
     return min(estimates, key=lambda e: (e.cycles, str(e.schedule)), default=None)
+
+
+def _core_of(target: Target, dtype: DType, threads: int, machine: Machine | None) -> Core | None:
+    """A core of the target, without fused multiply-adds if it may not use them; None if it has no
+    vectors of such elements."""
+    constants = typical_machine(target, threads) if machine is None else machine
+    core = Core.of(target.isa, dtype, constants)
+    if core is None or target.has_fma:
+        return core
+    return replace(core, dialect=core.dialect.unfused())
+
+
+def attention_estimate(
+    task: Task, target: Target, threads: int, *, machine: Machine | None = None
+) -> Estimate[AttentionTile] | None:
+    """The best way to compute attention in one pass; None if it is none."""
+    attention = attention_of(task)
+    if attention is None:
+        return None
+    core = _core_of(target, attention.scores.contraction.dtype, threads, machine)
+    assert core is not None, "sums of products that have tiles are of types that have vectors"
+    depth = len(task.stages[attention.scored].axes) - 1
+    stages = _row_stages(task, attention.row_stages, depth, False, target.has_fma)
+    estimates = attention_estimates(task, attention, stages, core, threads)
+    return min(estimates, key=lambda e: (e.cycles, str(e.schedule)))
 
 
 def tiled_window_of(task: Task) -> Window | None:
@@ -130,35 +165,48 @@ def loop_schedule(task: Task, threads: int, *, fused: bool) -> Schedule:
     parallel = is_shared(task, threads)
     if len(task.stages) == 1:
         return _stage_loops(task.stages[0], 0, parallel, fused)
+    return _row_stages(task, range(len(task.stages)), rows, parallel, fused)
+
+
+def _row_stages(task: Task, positions: range, rows: int, parallel: bool, fused: bool) -> RowStages:
+    """Loop nests for the stages at some positions, inside so many outer axes."""
+    softmax = softmax_stages(task, positions)
     stages = tuple(
-        _stage_loops(stage, rows, parallel and rows == 0, fused) for stage in task.stages
+        replace(
+            _stage_loops(task.stages[n], rows, parallel and rows == 0, fused),
+            softmax=n in softmax,
+        )
+        for n in positions
     )
-    joined = _joined(task, rows, stages)
+    joined = _joined(task, positions, rows, stages)
     return RowStages(rows, stages, rows if parallel else 0, STACK_BYTES, joined)
 
 
-def _joined(task: Task, rows: int, stages: Sequence[Loops]) -> frozenset[int]:
-    """The stages that the next one alone reduces, along the lanes and in the same order.
+def _joined(task: Task, positions: range, rows: int, stages: Sequence[Loops]) -> frozenset[int]:
+    """Those of the stages at some positions that the next one alone reduces, along the lanes and
+    in the same order, counted from the first.
 
     One loop then makes and reduces their elements: loads less, and sums in the shadow of what the
     elements cost.
     """
     found: set[int] = set()
-    for position, (stage, reduction) in enumerate(pairwise(task.stages)):
-        alike = (
-            stages[position].lanes is Lanes.OUTPUT and stages[position + 1].lanes is Lanes.REDUCTION
-        )
+    for number, (position, following) in enumerate(pairwise(positions)):
+        stage, reduction = task.stages[position], task.stages[following]
+        alike = stages[number].lanes is Lanes.OUTPUT and stages[number + 1].lanes is Lanes.REDUCTION
         elementwise = not any(isinstance(term, Reduce) for term in walk(stage.body))
         operand = len(task.inputs) + position
+        # Shorter sums have no lanes, which would take them from the elements, too.
+        long = prod(_inner_extents(stage, rows)) >= 2 * REDUCTION_LANES
         if (
             alike
             and elementwise
+            and long
             and position not in task.outputs
-            and position - 1 not in found
+            and number - 1 not in found
             and prod(axis.extent for axis in reduction.axes[rows:]) == 1
             and _read_once(reduction, operand, stage.axes[:rows], prod(_inner_extents(stage, rows)))
         ):
-            found.add(position)
+            found.add(number)
     return frozenset(found)
 
 

@@ -72,14 +72,15 @@ def register_tiles(
         roles = assign_roles(contraction, vector)
         if not roles.vectors or roles.contraction.operands[0] == roles.contraction.operands[1]:
             continue
-        yield from _tiles_for(task, roles, vector, core, threads)
+        yield from tiles_for_roles(roles, vector, contraction.constant(task), core, threads)
 
 
-def _tiles_for(
-    task: Task, roles: Roles, vector: int, core: Core, threads: int
+def tiles_for_roles(
+    roles: Roles, vector: int, constant: tuple[bool, bool], core: Core, threads: int
 ) -> Iterator[Estimate[RegisterTile]]:
+    """The tiles of a contraction with factor `vector` along the lanes; `constant` tells which of
+    the factors are known at compile time."""
     contraction, dialect = roles.contraction, core.dialect
-    constant = contraction.constant(task)
     unit_stride = contraction.factors[vector].coefficient(roles.vectors[-1]) == 1
     row_extent = roles.rows[-1].extent if roles.rows else 1
     work = _tiled_work(roles, vector, dialect)

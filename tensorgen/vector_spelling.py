@@ -18,11 +18,11 @@ class VectorSpelling:
     """One instruction set: its C types of vectors and of comparisons, lanes, and its words.
 
     `words` are templates of {0}, {1}, …: `splat` fills all lanes, `max` and `min` give the second
-    of two operands of which one is NaN, `choose(m, x, y)` takes the lanes of x where m holds,
-    `andnot(x, y)` the bits of y that are not in x. Powers of two: a float n comes with its sum with
-    `shifter`, or with `scale_shifter`, whose last bits hold n for `scale`, which multiplies by
-    2**n for every n of a result, subnormal ones included; `power` is 2**n and `scale_normal`
-    multiplies by it, for n from -126 to 127.
+    of two operands of which one is NaN, `max_number` the first; `choose(m, x, y)` takes the lanes
+    of x where m holds, `andnot(x, y)` the bits of y that are not in x. Powers of two: a float n
+    comes with its sum with `shifter`, or with `scale_shifter`, whose last bits hold n for `scale`,
+    which multiplies by 2**n for every n of a result, subnormal ones included; `power` is 2**n and
+    `scale_normal` multiplies by it, for n from -126 to 127.
     """
 
     type: str
@@ -72,6 +72,7 @@ def _x86(prefix: str) -> dict[str, str]:
         "splat": f"{prefix}_set1_ps({{0}})",
         "zeros": f"{prefix}_setzero_ps()",
         "sqrt": f"{prefix}_sqrt_ps({{0}})",
+        "max_number": f"{prefix}_max_ps({{1}}, {{0}})",
     }
 
 

@@ -19,6 +19,7 @@ from typing import Protocol
 from graphopt.graph import Constant, Graph, Input, Node, Value
 from graphopt.search.kernels import Kernels
 from graphopt.search.promised import Promise, WeightOnly
+from tensorgen.attention import attention_of
 from tensorgen.expr import (
     Apply,
     Axis,
@@ -35,7 +36,13 @@ from tensorgen.expr import (
 from tensorgen.flat import flat_index
 from tensorgen.machine import Core, Machine, typical_machine
 from tensorgen.simplify import affine
-from tensorgen.sketch import contraction_estimate, is_shared, target_vectors, tiled_window_of
+from tensorgen.sketch import (
+    attention_estimate,
+    contraction_estimate,
+    is_shared,
+    target_vectors,
+    tiled_window_of,
+)
 from tensorgen.target import Target
 from tensorgen.task import Task
 from tensorgen.types import float32, int64
@@ -116,7 +123,10 @@ class AnalyticCost:
             task, self.target, workers, machine=self.machine, filtering=self.filtering
         )
         if best is None:
-            return None
+            fused = attention_estimate(task, self.target, workers, machine=self.machine)
+            if fused is None:
+                return None
+            return fused.cycles + self._rest_of_attention(task) / workers
         # The estimate includes what is computed in front of the sum (padding), not what is behind.
         summed = next(n for n, stage in enumerate(task.stages) if isinstance(stage.body, Reduce))
         rest = sum(self._stage_cycles(stage) for stage in task.stages[summed + 1 :])
@@ -134,6 +144,17 @@ class AnalyticCost:
     def _division_cycles(self, lanes: int) -> float:
         """Cycles of a vector of divisions by divisors that differ."""
         return self._core.frequency * lanes / self.constants.divisions.alone
+
+    def _rest_of_attention(self, task: Task) -> float:
+        """Cycles of one core for the stages of attention that are no contractions."""
+        attention = attention_of(task)
+        assert attention is not None, "what has an estimate is attention"
+        contractions = (0, attention.row_stages.stop)
+        return sum(
+            self._stage_cycles(stage)
+            for position, stage in enumerate(task.stages)
+            if position not in contractions
+        )
 
     def _lanes(self, stage: TensorExpr) -> int:
         return max(self.target.vector_lanes(stage.type.dtype.bits), 1)

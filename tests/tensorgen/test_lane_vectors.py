@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -160,13 +161,16 @@ def hard_quotients() -> tuple[Array, Array]:
 @pytest.mark.parametrize("isa", runnable_isas())
 def test_quotients_by_reciprocals_are_correctly_rounded(isa: str, tmp_path: Path) -> None:
     x, y = hard_quotients()
-    library = compiled([Case.of(quotients(*x.shape), RECIPROCALS)], tmp_path, isa)
+    proper = replace(RECIPROCALS, softmax=True)
+    cases = [Case.of(quotients(*x.shape), schedule) for schedule in (RECIPROCALS, proper)]
+    library = compiled(cases, tmp_path, isa)
     for exponent in (-99, -40, 0, 40, 99):
         for scale in (-23 - 24, -23, 0):
             dividends, divisors = np.ldexp(x, exponent - 23), np.ldexp(y, scale)
-            np.testing.assert_array_equal(
-                library.run(0, [dividends, divisors])[0], dividends / divisors[:, None]
-            )
+            for number in range(len(cases)):
+                np.testing.assert_array_equal(
+                    library.run(number, [dividends, divisors])[0], dividends / divisors[:, None]
+                )
 
 
 @pytest.mark.parametrize("isa", runnable_isas())

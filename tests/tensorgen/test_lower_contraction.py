@@ -58,6 +58,7 @@ TASKS: dict[str, Task] = {
     "outer product": matmul((), 5, 18, 1),
     "transposed x": matmul((), 6, 17, 4, transposed=(True, False)),
     "transposed y": matmul((), 6, 17, 4, transposed=(False, True)),
+    "transposed y, blocks": matmul((), 5, 21, 19, transposed=(False, True)),
     "both transposed": matmul((), 6, 5, 4, transposed=(True, True)),
     "transposed constant": matmul((), 6, 20, 4, transposed=(False, True), constant=(False, True)),
     "batched": matmul((2, 2), 5, 17, 3),

@@ -178,6 +178,13 @@ def test_what_is_reduced_next_is_computed_there() -> None:
     assert result.joined == frozenset()
 
 
+def test_a_short_sum_leaves_the_lanes_to_what_it_adds_up() -> None:
+    for extent, joined in ((63, frozenset()), (64, {1})):
+        schedule = loop_schedule(softmax(extent=extent), 1, fused=True)
+        assert isinstance(schedule, RowStages)
+        assert schedule.joined == joined
+
+
 def test_what_is_reduced_in_another_order_is_stored_first() -> None:
     x = Tensor(0, TensorType(float32, (8, 256)))
     shifted = Tensor(1, x.type)

@@ -6,11 +6,7 @@ static void register_tile_panel(const float *restrict x, const float *restrict y
 {
     {
         float *const panel = panel_all;
-        for (ptrdiff_t lane = 0; lane < 8; lane++) {
-            for (ptrdiff_t k = 0; k < 8; k++) {
-                panel[k * 8 + lane] = y[k + lane * 8];
-            }
-        }
+        tasor_transpose_f32_8x8(y, 8, panel, 8);
         for (ptrdiff_t i_o = 0; i_o < 2; i_o++) {
             __m256 acc_0_0;
             __m256 acc_1_0;

@@ -1,7 +1,7 @@
 /* expr: out[i] = max(k) x[i,k]; out[i,j] = exp(x[i,j] - y[i]); out[i] = sum(k) z[i,k]; out[i,j]
  *   = z[i,j] / w[i]
- * schedule: rows(1); parallel(0); lanes(reduction, 32) | lanes(output, 2048) & lanes(reduction,
- *   32) | lanes(output, 2048); reciprocals */
+ * schedule: rows(1); parallel(0); lanes(reduction, 32); softmax | lanes(output, 2048); softmax &
+ *   lanes(reduction, 32); softmax | lanes(output, 2048); reciprocals; softmax */
 static void rows_softmax(const float *restrict x, float *restrict out)
 {
     for (ptrdiff_t i = 0; i < 6; i++) {
@@ -17,14 +17,16 @@ static void rows_softmax(const float *restrict x, float *restrict out)
                     acc[lane] = -INFINITY;
                 }
                 for (ptrdiff_t k_o = 0; k_o < 2; k_o++) {
-                    TASOR_SIMD
-                    for (ptrdiff_t k_i = 0; k_i < 32; k_i++) {
-                        acc[k_i] = tasor_max_f32(acc[k_i], x[i * 70 + k_i + k_o * 32]);
+                    for (ptrdiff_t k_i = 0; k_i < 32; k_i += 16) {
+                        const __m512 acc_lanes = _mm512_max_ps(_mm512_loadu_ps(x + i * 70 + k_i +
+                            k_o * 32), _mm512_loadu_ps(acc + k_i));
+                        _mm512_storeu_ps(acc + k_i, acc_lanes);
                     }
                 }
-                TASOR_SIMD
-                for (ptrdiff_t k_i = 0; k_i < 6; k_i++) {
-                    acc[k_i] = tasor_max_f32(acc[k_i], x[i * 70 + k_i + 64]);
+                {
+                    const __m512 acc_lanes = _mm512_max_ps(_mm512_maskz_loadu_ps((__mmask16)0x3F, x
+                        + i * 70 + 0 + 64), _mm512_maskz_loadu_ps((__mmask16)0x3F, acc));
+                    _mm512_mask_storeu_ps(acc, (__mmask16)0x3F, acc_lanes);
                 }
                 total = tasor_max_of_lanes_f32x32(acc);
             }
@@ -66,14 +68,14 @@ static void rows_softmax(const float *restrict x, float *restrict out)
             reciprocal = 1.0f / row2;
             if ((5.9604645e-08f <= row2) && (row2 <= 1.6777216e+07f)) {
                 for (ptrdiff_t j = 0; j < 64; j += 16) {
-                    const __m512 out_lanes = tasor_quotient_f32x16(_mm512_loadu_ps(row1 + j),
+                    const __m512 out_lanes = tasor_proper_quotient_f32x16(_mm512_loadu_ps(row1 + j),
                         _mm512_set1_ps(row2), _mm512_set1_ps(reciprocal));
                     _mm512_storeu_ps(out + i * 70 + j, out_lanes);
                 }
                 {
                     const __m512 out_lanes =
-                        tasor_quotient_f32x16(_mm512_maskz_loadu_ps((__mmask16)0x3F, row1 + 64),
-                        _mm512_set1_ps(row2), _mm512_set1_ps(reciprocal));
+                        tasor_proper_quotient_f32x16(_mm512_maskz_loadu_ps((__mmask16)0x3F, row1 +
+                        64), _mm512_set1_ps(row2), _mm512_set1_ps(reciprocal));
                     _mm512_mask_storeu_ps(out + i * 70 + 64, (__mmask16)0x3F, out_lanes);
                 }
             } else {

@@ -1,0 +1,125 @@
+"""Lowering of row stages: several stages of a task, one after the other, on one row.
+
+Where the rows are and what is around them is the caller's (`lower`, `lower_attention`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from tensorgen.expr import Axis, Cast, Expr, Load, TensorExpr, map_children
+from tensorgen.flat import FlatStage, flat_index, merge_axes, merge_reduction_axes
+from tensorgen.loop import Allocate, Buffer, Numbers, Space, Stmt
+from tensorgen.lower_loops import Joined, StageLowering, replace_axes
+from tensorgen.schedule import RowStages, ScheduleError
+from tensorgen.simplify import simplify
+from tensorgen.task import Task
+from tensorgen.types import TensorType
+from tensorgen.widen import widen
+
+
+@dataclass(frozen=True, slots=True)
+class RowPlaces:
+    """Where the operands of row stages are: their buffers and, of those that hold rows of their
+    own (`local`), where the row begins."""
+
+    buffers: Mapping[int, Buffer]
+    local: Mapping[int, Expr]
+
+
+def row_places(
+    task: Task,
+    positions: Sequence[int],
+    schedule: RowStages,
+    numbers: Numbers,
+    given: RowPlaces,
+    row: tuple[Expr, int],
+) -> RowPlaces:
+    """The places `given` and, for the stages at `positions` that have none there, buffers: `row`
+    is the number of the row and how many rows they hold."""
+    number, count = row
+    buffers, local = dict(given.buffers), dict(given.local)
+    for position in positions:
+        operand, type = len(task.inputs) + position, task.stages[position].type
+        if operand in buffers:
+            continue
+        size = TensorType(type.dtype, type.shape[schedule.rows :]).size
+        space = _row_space(count * size, count * size * type.dtype.bytes, schedule)
+        buffers[operand] = numbers.buffer(f"row{position}", type.dtype, count * size, space)
+        local[operand] = simplify(number * size)
+    return RowPlaces(buffers, local)
+
+
+def _row_space(size: int, size_bytes: int, schedule: RowStages) -> Space:
+    """Where a stage lives that only the others read."""
+    if not min(schedule.parallel, schedule.rows) and any(s.parallel for s in schedule.stages):
+        # Threads that share the loops of a stage read what others computed in those before.
+        return Space.SHARED
+    if size == 1:
+        return Space.SCALAR
+    return Space.STACK if size_bytes <= schedule.stack_bytes else Space.SCRATCH
+
+
+def lower_row(
+    task: Task,
+    positions: Sequence[int],
+    schedule: RowStages,
+    numbers: Numbers,
+    places: RowPlaces,
+    row: Sequence[Expr],
+) -> Iterator[tuple[Stmt, ...]]:
+    """The stages at `positions`, one after the other, on the row where the outer axes have the
+    values `row`."""
+    joined: Joined | None = None
+    for number, position in enumerate(positions):
+        operand = len(task.inputs) + position
+        flat = _row_stage(task.stages[position], operand, places, row)
+        buffer = places.buffers[operand]
+        if number in schedule.joined:
+            if operand not in places.local or joined is not None or len(flat.axes) != 1:
+                raise ScheduleError(
+                    f"rows: expected a stage with one axis of its own to join, got stage {number}"
+                )
+            joined = Joined(buffer, flat)
+            continue
+        loops = schedule.stages[number]
+        yield StageLowering(numbers, loops, joined).lower(flat, buffer, loops.parallel)
+        joined = None
+
+
+def allocated(buffers: Iterable[Buffer], body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    """Statements in which buffers exist, the first of them outermost."""
+    for buffer in reversed(tuple(buffers)):
+        body = (Allocate(buffer, body),)
+    return body
+
+
+def _row_stage(
+    stage: TensorExpr, operand: int, places: RowPlaces, row: Sequence[Expr]
+) -> FlatStage:
+    """One stage, operand `operand` to those after it, over flat buffers, on one row."""
+    depth = len(row)
+
+    def element(number: int, type: TensorType, indices: Sequence[Expr]) -> Expr:
+        """The flat index of an element of an operand in its buffer."""
+        if number in places.local:
+            return simplify(places.local[number] + flat_index(indices[depth:], type.shape[depth:]))
+        return flat_index(indices, type.shape)
+
+    def localise(term: Expr) -> Expr:
+        inner = map_children(term, localise)
+        if not isinstance(inner, Load):
+            return inner
+        return places.buffers[inner.operand].at(element(inner.operand, inner.type, inner.indices))
+
+    body = widen(localise(stage.body))
+    if stage.type.dtype.is_half:
+        body = Cast(body, stage.type.dtype)
+    shared: dict[Axis, Expr] = dict(zip(stage.axes[:depth], row, strict=True))
+    flat = FlatStage(
+        tuple(axis for axis in stage.axes[depth:] if axis.extent != 1),
+        replace_axes(element(operand, stage.type, stage.axes), shared),
+        merge_reduction_axes(replace_axes(body, shared)),
+    )
+    return merge_axes(flat)

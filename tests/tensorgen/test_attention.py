@@ -1,0 +1,326 @@
+"""Attention in one pass: recognised from indices, the same values on every target and schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tensorgen.attention import attention_of
+from tensorgen.emit import Spelling
+from tensorgen.expr import Fold, Tensor, compute, reduce
+from tensorgen.loop import For, LoopKind, Space, TransposeBlock, statements
+from tensorgen.lower import lower
+from tensorgen.schedule import AttentionTile, RegisterTile, ScheduleError, VectorSource
+from tensorgen.sketch import attention_estimate, default_schedule
+from tensorgen.target import Target
+from tensorgen.task import Task
+from tensorgen.types import Array, float64
+from tests.attention_tasks import AttentionShape
+from tests.compiled_kernels import (
+    ISA_TARGETS,
+    Case,
+    CompiledKernels,
+    assert_same,
+    print_kernel,
+    runnable_isas,
+)
+from tests.contraction_tasks import matmul
+
+TARGETS = ("c99", "x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64")
+PLAIN = AttentionShape((2, 3), 7, 19, 5, 6)
+
+
+def schedule_of(task: Task, target: str = "x86-64-v4", threads: int = 1) -> AttentionTile:
+    """The schedule with zero trials."""
+    found = attention_estimate(task, Target.named(target), threads)
+    assert found is not None, str(task)
+    return found.schedule
+
+
+def assert_close(found: Array, expected: Array, label: str = "") -> None:
+    """Equal but for the rounding of a few dozen operations; NaN where NaN is expected."""
+    limit = 3e-6 if found.dtype == np.float32 else 1e-13
+    np.testing.assert_allclose(found, expected, rtol=limit, atol=limit, err_msg=label)
+
+
+# Recognition
+
+
+SHAPES = {
+    "plain": PLAIN,
+    "without values": replace(PLAIN, width=0),
+    "no batch": replace(PLAIN, batch=()),
+    "five axes": replace(PLAIN, batch=(2, 1, 3)),
+    "batch of one": replace(PLAIN, batch=(1, 4)),
+    "heads between": replace(PLAIN, interleaved=True),
+    "heads between, merged": replace(PLAIN, interleaved=True, merged=True),
+    "keys as columns": replace(PLAIN, key_columns=True),
+    "shared mask": replace(PLAIN, mask="shared"),
+    "own mask": replace(PLAIN, mask="own", interleaved=True),
+    "no scale": replace(PLAIN, divided=False),
+    "double": replace(PLAIN, dtype=float64),
+    "wide": AttentionShape((2,), 37, 53, 33, 41, mask="shared"),
+    "wide, without values": AttentionShape((2,), 29, 131, 17, 0, interleaved=True),
+}
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_is_recognised(name: str) -> None:
+    task = SHAPES[name].task()
+    found = attention_of(task)
+    assert found is not None
+    assert (found.weighted is None) == (SHAPES[name].width == 0)
+    assert found.row.extent == SHAPES[name].rows
+    # A scale after the sum is a stage on the rows.
+    assert found.scored == 0
+
+
+def over_the_other_axis() -> Task:
+    """A softmax-like stage that reduces the rows instead of the keys."""
+    scores = matmul((), 7, 19, 5).stages[0]
+    top = compute((1, 19), lambda i, j: reduce(Fold.MAX, 7, lambda k: Tensor(2, scores.type)[k, j]))
+    last = compute((7, 19), lambda i, j: Tensor(2, scores.type)[i, j] - Tensor(3, top.type)[0, j])
+    return Task(matmul((), 7, 19, 5).inputs, (scores, top, last), (2,), (False, False))
+
+
+def with_constants(task: Task, *constant: int) -> Task:
+    return replace(task, constant=tuple(n in constant for n in range(len(task.inputs))))
+
+
+NOT_ATTENTION = {
+    "a contraction": matmul((2,), 7, 19, 5),
+    "the other axis": over_the_other_axis(),
+    "constant keys": with_constants(PLAIN.task(), 1),
+    "constant values": with_constants(PLAIN.task(), 2),
+    "one query": replace(PLAIN, rows=1).task(),
+    "few queries": replace(PLAIN, rows=3).task(),
+    "one key": replace(PLAIN, keys=1).task(),
+    "two results": replace(PLAIN.task(), outputs=(1, 6)),
+}
+
+
+@pytest.mark.parametrize("name", NOT_ATTENTION)
+def test_is_not_mistaken(name: str) -> None:
+    task = NOT_ATTENTION[name]
+    assert attention_of(task) is None
+    assert not isinstance(default_schedule(task, Target.named("x86-64-v4"), 1), AttentionTile)
+
+
+def test_rows_too_long_for_the_cache_are_stored() -> None:
+    assert attention_of(replace(PLAIN, keys=16384, batch=()).task()) is not None
+    assert attention_of(replace(PLAIN, keys=16385, batch=()).task()) is None
+
+
+# Values
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", SHAPES)
+def test_is_right_by_the_interpreter(name: str, target: str) -> None:
+    shape = SHAPES[name]
+    if shape.rows * shape.keys > 1000:
+        pytest.skip("compiled below: the interpreter would take long")
+    task, arrays = shape.task(), shape.arrays()
+    (found,) = Case.of(task, schedule_of(task, target)).interpret(arrays)
+    assert_close(found, shape.expected(arrays), f"{name} {target}")
+
+
+sizes = st.sampled_from([2, 3, 5, 7, 13, 17, 19])
+
+
+@st.composite
+def shapes(draw: st.DrawFn) -> AttentionShape:
+    """Attention of odd sizes, in any layout."""
+    return AttentionShape(
+        tuple(draw(st.lists(st.integers(1, 2), max_size=2))),
+        draw(sizes),
+        draw(sizes),
+        draw(st.integers(1, 5)),
+        draw(st.integers(0, 5)),
+        interleaved=draw(st.booleans()),
+        key_columns=draw(st.booleans()),
+        mask=draw(st.sampled_from(["", "shared", "own"])),
+        divided=draw(st.booleans()),
+        merged=draw(st.booleans()),
+    )
+
+
+@given(shapes(), st.sampled_from(TARGETS), st.integers(1, 4))
+@settings(deadline=None, max_examples=40)
+def test_any_shape_by_the_interpreter(shape: AttentionShape, target: str, parts: int) -> None:
+    task, arrays = shape.task(), shape.arrays()
+    if attention_of(task) is None:
+        assert shape.rows < 4 or shape.width == 1 or shape.depth == 1
+        return
+    schedule = replace(schedule_of(task, target), parts=parts)
+    (found,) = Case.of(task, schedule).interpret(arrays)
+    assert_close(found, shape.expected(arrays), str(schedule))
+
+
+def variants(schedule: AttentionTile) -> list[AttentionTile]:
+    """Schedules near one: other blocks, other tiles in them, other parts."""
+
+    def cut(tile: RegisterTile | None, rows: int, vectors: int) -> RegisterTile | None:
+        return None if tile is None else replace(tile, rows=rows, vectors=vectors)
+
+    def packed(tile: RegisterTile | None) -> RegisterTile | None:
+        return None if tile is None else replace(tile, source=VectorSource.RUNTIME)
+
+    smaller, weighted = cut(schedule.scores, 2, 1), cut(schedule.weighted, 1, 1)
+    assert smaller is not None
+    return [
+        schedule,
+        replace(schedule, parts=2),
+        replace(schedule, rows=3, scores=smaller, weighted=weighted, parts=3),
+        replace(schedule, rows=5, scores=smaller, weighted=cut(schedule.weighted, 3, 2)),
+        replace(schedule, weighted=packed(schedule.weighted)),
+    ]
+
+
+@pytest.mark.parametrize("strict", [False, True], ids=["fused", "strict"])
+@pytest.mark.parametrize("isa", ISA_TARGETS)
+def test_is_right_compiled(isa: str, strict: bool, tmp_path: Path) -> None:
+    if isa not in runnable_isas():
+        pytest.skip(f"this machine has no {isa}")
+    target = Target.named(ISA_TARGETS[isa])
+    pairs: list[tuple[AttentionShape, AttentionTile]] = []
+    for number, shape in enumerate(SHAPES.values()):
+        first, *others = variants(schedule_of(shape.task(), ISA_TARGETS[isa]))
+        chosen = (first,) if strict else (first, others[number % len(others)])
+        pairs.extend((shape, schedule) for schedule in chosen)
+    cases = [Case.of(shape.task(), schedule) for shape, schedule in pairs]
+    compiled = CompiledKernels(cases, tmp_path, target=target, strict=strict)
+    for number, (shape, schedule) in enumerate(pairs):
+        arrays = shape.arrays()
+        (found,) = compiled.run(number, arrays)
+        assert_close(found, shape.expected(arrays), f"{shape} {schedule}")
+
+
+def test_special_values_reach_their_rows_only(tmp_path: Path) -> None:
+    shape = AttentionShape((), 29, 67, 9, 21, mask="own")
+    task = shape.task()
+    for isa in runnable_isas():
+        target = Target.named(ISA_TARGETS[isa])
+        case = Case.of(task, schedule_of(task, ISA_TARGETS[isa]))
+        compiled = CompiledKernels([case], tmp_path, target=target)
+        for value in (np.nan, np.inf, -np.inf):
+            arrays = shape.arrays(1)
+            arrays[3][:] = 0
+            arrays[3][11, 5] = value
+            arrays[3][12, :] = -np.inf
+            arrays[3][13, 1:] = -np.inf
+            arrays[0][17] *= 1e4
+            (found,) = compiled.run(0, arrays)
+            assert_close(found, shape.expected(arrays), f"{isa} {value}")
+            assert np.isnan(found[12]).all()
+            assert np.isnan(found[11]).all() == (value != -np.inf)
+            assert np.isfinite(np.delete(found, (11, 12), axis=0)).all()
+
+
+def test_threads_share_the_parts(tmp_path: Path) -> None:
+    pairs: list[tuple[AttentionShape, AttentionTile]] = []
+    for shape in (SHAPES["wide"], SHAPES["heads between"], replace(SHAPES["wide"], batch=())):
+        for parts in (1, 2, 3):
+            schedule = schedule_of(shape.task(), "x86-64-v2", 2)
+            assert schedule.parallel
+            pairs.append((shape, replace(schedule, parts=parts)))
+    cases = [Case.of(shape.task(), schedule) for shape, schedule in pairs]
+    target = Target.named("x86-64-v2" if "sse42" in runnable_isas() else "c99")
+    compiled = CompiledKernels(cases, tmp_path, target=target, threads=2)
+    for number, (shape, schedule) in enumerate(pairs):
+        arrays = shape.arrays()
+        (found,) = compiled.run(number, arrays)
+        assert_close(found, shape.expected(arrays), f"{shape} {schedule}")
+
+
+def test_strict_sums_are_the_same_in_every_block(tmp_path: Path) -> None:
+    """The order of a sum does not depend on the rows in a block, on parts or on packing."""
+    shape = SHAPES["wide"]
+    cases = [Case.of(shape.task(), s) for s in variants(schedule_of(shape.task(), "c99"))]
+    compiled = CompiledKernels(cases, tmp_path, target=Target.named("c99"), strict=True)
+    arrays = shape.arrays()
+    first, *others = (compiled.run(number, arrays)[0] for number in range(len(cases)))
+    for other in others:
+        assert_same(other, first, 0.0)
+
+
+# Schedules
+
+
+def test_one_head_is_cut_into_parts_for_the_threads() -> None:
+    alone = AttentionShape((), 256, 256, 64, 64).task()
+    assert schedule_of(alone, threads=2).parts == 2
+    assert schedule_of(alone, threads=1).parts == 1
+    heads = AttentionShape((12,), 128, 128, 64, 64).task()
+    assert schedule_of(heads, threads=2).parts == 1
+    three = AttentionShape((3,), 256, 256, 64, 64).task()
+    assert schedule_of(three, threads=2).parts == 2
+
+
+def test_tiles_and_blocks_fit_each_other() -> None:
+    for target in TARGETS:
+        schedule = schedule_of(AttentionShape((12,), 128, 128, 64, 64).task(), target)
+        assert schedule.weighted is not None
+        assert schedule.rows == schedule.scores.rows == schedule.weighted.rows
+        assert schedule.row_stride >= 128
+        assert schedule.row_stride * 4 % 128 == 64, "rows spread over the sets of the cache"
+
+
+def test_scores_are_never_stored_whole() -> None:
+    shape = AttentionShape((12,), 128, 128, 64, 64)
+    kernel = lower(shape.task(), schedule_of(shape.task())).kernel
+    assert all(buffer.space is Space.SCRATCH for buffer in kernel.scratch)
+    assert sum(buffer.size for buffer in kernel.scratch) * 8 < 12 * 128 * 128
+
+
+def test_keys_are_transposed_in_blocks() -> None:
+    shape = AttentionShape((2,), 16, 40, 24, 16)
+    kernel = lower(shape.task(), schedule_of(shape.task(), "x86-64-v3")).kernel
+    found = [s for s in statements(kernel.body) if isinstance(s, TransposeBlock)]
+    assert found, "the depth of keys is contiguous, their lanes are not"
+    assert {(block.rows, block.columns) for block in found} == {(8, 8)}
+
+
+def test_parallel_loops_are_outermost() -> None:
+    task = SHAPES["wide"].task()
+    kernel = lower(task, replace(schedule_of(task, threads=2), parts=2)).kernel
+    (outer,) = kernel.body
+    assert isinstance(outer, For)
+    assert outer.kind is LoopKind.PARALLEL
+    assert outer.collapse == 2
+
+
+def test_a_schedule_of_another_task_is_refused() -> None:
+    schedule = schedule_of(PLAIN.task())
+    with pytest.raises(ScheduleError, match="attention_tile: expected attention"):
+        lower(matmul((), 3, 5, 7), schedule)
+    with pytest.raises(ScheduleError, match="attention_tile: expected attention"):
+        lower(SHAPES["without values"].task(), schedule)
+    with pytest.raises(ScheduleError, match="expected 5 stages on rows, got 4"):
+        lower(PLAIN.task(), schedule_of(replace(PLAIN, divided=False).task()))
+
+
+def test_golden(golden: Callable[[str, str], None]) -> None:
+    shape = AttentionShape((2,), 5, 40, 16, 16, mask="shared", interleaved=True, merged=True)
+    task = shape.task()
+    schedule = replace(schedule_of(task), rows=2)
+    tile = replace(schedule.scores, rows=2, vectors=2)
+    schedule = replace(schedule, scores=tile, weighted=replace(tile, vectors=1))
+    kernel = print_kernel(Case.of(task, schedule), "attention", Spelling("avx512", strict=False))
+    golden("kernels/attention.c", kernel.text)
+
+
+def test_inputs_need_no_alignment_beyond_their_elements() -> None:
+    """What is read in place is read with unaligned loads."""
+    shape = replace(PLAIN, key_columns=True)
+    kernel = print_kernel(
+        Case.of(shape.task(), schedule_of(shape.task())), "k", Spelling("avx512", strict=False)
+    )
+    assert "_mm512_load_ps" not in kernel.text
+    assert "loadu" in kernel.text
