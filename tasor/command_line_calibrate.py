@@ -14,6 +14,7 @@ from tasor.pipeline import settings_of
 from tasor.reporter import Reporter, Verbosity
 from tasor.terminal import draw, print_line
 from tensorgen.calibration import calibrate as measured_machine
+from tensorgen.target import host_target
 
 
 def calibrate(
@@ -55,7 +56,7 @@ def calibrate(
     if json_file is not None:
         check_file_place(json_file)
     shapes = named_shapes(shape)
-    settings = settings_of(target, threads)
+    settings = settings_of(target, host_target().cores if threads is None else threads)
     with Reporter(Verbosity(0, not quiet)) as reporter:
         found = measured_machine(
             settings.target, settings.threads, again=again, tell=reporter.remarks

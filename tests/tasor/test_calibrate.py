@@ -69,6 +69,13 @@ def test_prints_what_was_found_and_where_it_is_kept(tasor_command: Command) -> N
     assert ran(tasor_command, "calibrate", "--threads", "1", "-q").out == ""
 
 
+def test_measures_on_all_cores_if_not_told(tasor_command: Command) -> None:
+    for words in ((), ("--target", HOST.name)):
+        done = ran(tasor_command, "calibrate", *words)
+        assert done.code == 0, done.err
+        assert f"{HOST.cores} thread" in done.out
+
+
 def test_writes_a_file_that_compile_reads(
     tasor_command: Command, model: Path, tmp_path: Path
 ) -> None:
