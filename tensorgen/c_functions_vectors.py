@@ -133,6 +133,17 @@ static inline __m256 tasor_scaled_f32x8(__m256 sum, __m256 x)
 """
 
 
+# The last four of the lanes again, behind the first four: AMD's masked stores are slow.
+_STORE_MOST_AVX2 = """
+static inline void tasor_store_most_f32x8(float *p, __m256 v, int count)
+{
+    const __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    const __m256i last = _mm256_add_epi32(lanes, _mm256_set1_epi32(count - 4));
+    _mm_storeu_ps(p, _mm256_castps256_ps128(v));
+    _mm_storeu_ps(p + (count - 4), _mm256_castps256_ps128(_mm256_permutevar8x32_ps(v, last)));
+}
+"""
+
 # The upper half of the lanes on the lower one, down to one: the same pairs as a loop makes.
 _FOLD_AVX512 = """
 static inline float tasor_${name}_of_lanes_f32x32(const float *lanes)
@@ -215,6 +226,7 @@ def _spelled(spelling: VectorSpelling) -> Iterator[CFunction]:
 VECTOR_FUNCTIONS: tuple[CFunction, ...] = (
     *(function for spelling in VECTOR_SPELLINGS.values() for function in _spelled(spelling)),
     c_function(_SCALED_AVX2, "x 2**n for the n of a sum with 12583166, rounded once.", 1.0),
+    c_function(_STORE_MOST_AVX2, "The first count lanes of v, from 4 to 8, into p[0], p[1], ..."),
     _fold("sum", "add", "The sum of 32 values, added by halves."),
     _fold("max", "max", "The greatest of 32 values; NaN if one is NaN."),
     _fold("min", "min", "The least of 32 values; NaN if one is NaN."),

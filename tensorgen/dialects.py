@@ -26,9 +26,10 @@ class VectorDialect:
     `min_number` are `max` and `min` where {b} is no NaN. `alternate` takes the even, or the odd,
     lanes of {a} and {b}; it may use the constant {i}, whose declarations are `indices`. `choose`
     takes the lanes of {m} from {v}, the others are {x}. `load_signed` reads the lanes for which {s}
-    has -1 instead of 0, where there is no `load_partial`; then `choose` goes by {s}. `narrower` are
-    shorter vectors of the same elements. `transposes` tells that blocks of them are transposed in
-    registers (`lane_vectors`).
+    has -1 instead of 0, where there is no `load_partial`; then `choose` goes by {s}. `store_most`
+    stores the first {n} lanes, half of all or more, where there is no `store_partial`. `narrower`
+    are shorter vectors of the same elements. `transposes` tells that blocks
+    of them are transposed in registers (`lane_vectors`).
     """
 
     type: str
@@ -49,6 +50,7 @@ class VectorDialect:
     alternate: tuple[str, str] = ("{a}", "{b}")
     indices: tuple[str, str] = ("", "")
     load_signed: str | None = None
+    store_most: str | None = None
     choose: str | None = None
     narrower: tuple[VectorDialect, ...] = ()
     transposes: bool = False
@@ -62,6 +64,17 @@ class VectorDialect:
     def unfused(self) -> VectorDialect:
         """The same vectors without fused multiply-adds."""
         return replace(self, multiply_add=self.multiply_then_add)
+
+    def stored(self, pointer: str, register: str, count: int) -> str | None:
+        """The statement that stores the first `count` lanes; None if there is no instruction."""
+        if count == self.lanes:
+            return self.store.format(p=pointer, v=register)
+        if self.store_partial is not None:
+            mask = f"0x{(1 << count) - 1:X}"
+            return self.store_partial.format(p=pointer, v=register, m=mask)
+        if self.store_most is not None and 2 * count >= self.lanes:
+            return self.store_most.format(p=pointer, v=register, n=count)
+        return None
 
     def operation(self, name: str) -> str | None:
         """The template of an operation on two registers; None if there is no instruction."""
@@ -167,6 +180,7 @@ _AVX2 = VectorDialect(
         "0xDD",
     ),
     load_signed="_mm256_maskload_ps({p}, _mm256_setr_epi32({s}))",
+    store_most="tasor_store_most_f32x8({p}, {v}, {n});",
     choose="_mm256_blendv_ps(_mm256_set1_ps({x}), {v}, "
     "_mm256_castsi256_ps(_mm256_setr_epi32({s})))",
 )

@@ -26,7 +26,6 @@ from tensorgen.emit_vectors import (
     applied_text,
     functions_in,
     loaded_text,
-    mask_text,
     pointer_before,
 )
 from tensorgen.expr import (
@@ -359,7 +358,6 @@ class _Printer:
         lanes = vectors.dialect.lanes
         rest = axis.extent % lanes
         whole = axis.extent - rest
-        self.functions |= vectors.functions()
         if whole:
             outside = set(self.visible)
             name = self.fresh(axis.name)
@@ -380,6 +378,7 @@ class _Printer:
 
         with self._scope():
             for statement in vectors.statements(count, self.text, pointer, self.fresh):
+                self.functions.update(functions_in(statement))
                 self._assignment("", statement.removesuffix(";"))
 
     def _allocate(self, buffer: Buffer) -> None:
@@ -487,11 +486,10 @@ class _Printer:
     def _vector_store(self, store: VectorStore) -> None:
         dialect, count = self._dialect(store.register), store.count
         pointer, name = self._pointer(store.buffer, store.index), store.register.name
-        if count == dialect.lanes:
-            self.line(dialect.store.format(p=pointer, v=name))
-        elif dialect.store_partial is not None:
-            mask = mask_text(range(count))
-            self.line(dialect.store_partial.format(p=pointer, v=name, m=mask))
+        text = dialect.stored(pointer, name, count)
+        if text is not None:
+            self.functions.update(functions_in(text))
+            self.line(text)
         else:
             self.line("{")
             with self._scope():

@@ -7,7 +7,6 @@ it does not: print the loop around them, or anything that compilers vectorize as
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -113,19 +112,6 @@ class LaneVectors:
             case _:
                 return False
 
-    def functions(self) -> frozenset[str]:
-        """The C functions that the statements call."""
-        return frozenset(
-            name
-            for statement in self.loop.body
-            if isinstance(statement, Store)
-            for term in walk(statement.value)
-            if isinstance(term, Apply)
-            and self.loop.axis in free_axes(term)
-            and term.op.name in self.operations
-            for name in re.findall(r"tasor_\w+", self.operations[term.op.name])
-        )
-
     def statements(
         self,
         count: int,
@@ -164,9 +150,9 @@ class LaneVectors:
             name = fresh(_name(statement.buffer))
             yield f"const {self.dialect.type} {name} = {text(statement.value)};"
             place = pointer(statement.buffer.number, statement.index)
-            store = self.dialect.store if whole else self.dialect.store_partial
+            store = self.dialect.stored(place, name, count)
             if store is not None:
-                yield store.format(p=place, m=mask, v=name)
+                yield store
             else:
                 part = fresh(f"{statement.buffer.name}_part")
                 yield f"{statement.buffer.dtype.c_name} {part}[{self.dialect.lanes}];"

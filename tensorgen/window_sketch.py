@@ -35,7 +35,11 @@ TILE_CYCLES = 8.0
 
 def window_schedule(window: Window, dialect: VectorDialect, parallel: bool) -> WindowTile:
     """The tile of a window: as many rows as fit, all tiles about equally high."""
-    widths = tuple((d.lanes, d.store_partial is not None) for d in (dialect, *dialect.narrower))
+    # A vector that is stored in part has more lanes in use than the next shorter one has.
+    widths = tuple(
+        (d.lanes, (d.store_partial or d.store_most) is not None)
+        for d in (dialect, *dialect.narrower)
+    )
     return WindowTile(
         rows=_tile_rows(window, dialect),
         columns=tuple(column_runs(window.columns.output.extent, widths)),

@@ -116,3 +116,20 @@ def test_alternate_lanes_have_their_placeholders(isa: str, name: str) -> None:
             assert ("i" in found) == bool(declaration)
         part = dialect.load_partial or dialect.load_signed
         assert part is None or dialect.choose is not None
+
+
+@pytest.mark.parametrize(("isa", "name"), ALL)
+def test_stores_of_part_of_a_vector_say_which_part(isa: str, name: str) -> None:
+    for dialect in with_narrower(isa, name):
+        whole = dialect.stored("p", "v", dialect.lanes)
+        assert whole == dialect.store.format(p="p", v="v")
+        for count in range(1, dialect.lanes):
+            text = dialect.stored("p", "v", count)
+            if dialect.store_partial is not None:
+                assert text is not None
+                assert f"0x{2**count - 1:X}" in text
+            elif dialect.store_most is not None and count >= dialect.lanes / 2:
+                assert text is not None
+                assert f", {count})" in text
+            else:
+                assert text is None

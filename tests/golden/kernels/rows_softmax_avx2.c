@@ -69,14 +69,10 @@ static void rows_softmax_avx2(const float *restrict x, float *restrict out)
                     const __m256 row1_lanes = tasor_exp_f32x8(_mm256_sub_ps(_mm256_maskload_ps(x + i
                         * 70 + 0 + 64, _mm256_setr_epi32(-1, -1, -1, -1, -1, -1, 0, 0)),
                         _mm256_set1_ps(row0)));
-                    float row1_part[8];
-                    _mm256_storeu_ps(row1_part, row1_lanes);
-                    memcpy(row1 + 0 + 64, row1_part, 6 * sizeof(row1_part[0]));
+                    tasor_store_most_f32x8(row1 + 0 + 64, row1_lanes, 6);
                     const __m256 acc_lanes = _mm256_add_ps(_mm256_maskload_ps(acc,
                         _mm256_setr_epi32(-1, -1, -1, -1, -1, -1, 0, 0)), row1_lanes);
-                    float acc_part[8];
-                    _mm256_storeu_ps(acc_part, acc_lanes);
-                    memcpy(acc, acc_part, 6 * sizeof(acc_part[0]));
+                    tasor_store_most_f32x8(acc, acc_lanes, 6);
                 }
                 TASOR_SIMD
                 for (ptrdiff_t lane = 0; lane < 16; lane++) {
@@ -112,9 +108,7 @@ static void rows_softmax_avx2(const float *restrict x, float *restrict out)
                     const __m256 out_lanes = tasor_quotient_f32x8(_mm256_maskload_ps(row1 + 64,
                         _mm256_setr_epi32(-1, -1, -1, -1, -1, -1, 0, 0)), _mm256_set1_ps(row2),
                         _mm256_set1_ps(reciprocal));
-                    float out_part[8];
-                    _mm256_storeu_ps(out_part, out_lanes);
-                    memcpy(out + i * 70 + 64, out_part, 6 * sizeof(out_part[0]));
+                    tasor_store_most_f32x8(out + i * 70 + 64, out_lanes, 6);
                 }
             } else {
                 TASOR_SIMD
