@@ -1,7 +1,7 @@
 /* expr: out[i] = max(k) x[i,k]; out[i,j] = exp(x[i,j] - y[i]); out[i] = sum(k) z[i,k]; out[i,j]
  *   = z[i,j] / w[i]
- * schedule: rows(1); parallel(0); lanes(reduction, 32) | lanes(output, 2048) & lanes(reduction,
- *   32) | lanes(output, 2048); reciprocals */
+ * schedule: rows(1); parallel(0); lanes(reduction, 32); softmax | lanes(output, 2048); softmax &
+ *   lanes(reduction, 32); softmax | lanes(output, 2048); reciprocals; softmax */
 static void rows_softmax_avx2(const float *restrict x, float *restrict out)
 {
     for (ptrdiff_t i = 0; i < 6; i++) {
@@ -17,14 +17,17 @@ static void rows_softmax_avx2(const float *restrict x, float *restrict out)
                     acc[lane] = -INFINITY;
                 }
                 for (ptrdiff_t k_o = 0; k_o < 2; k_o++) {
-                    TASOR_SIMD
-                    for (ptrdiff_t k_i = 0; k_i < 32; k_i++) {
-                        acc[k_i] = tasor_max_f32(acc[k_i], x[i * 70 + k_i + k_o * 32]);
+                    for (ptrdiff_t k_i = 0; k_i < 32; k_i += 8) {
+                        const __m256 acc_lanes = _mm256_max_ps(_mm256_loadu_ps(x + i * 70 + k_i +
+                            k_o * 32), _mm256_loadu_ps(acc + k_i));
+                        _mm256_storeu_ps(acc + k_i, acc_lanes);
                     }
                 }
-                TASOR_SIMD
-                for (ptrdiff_t k_i = 0; k_i < 6; k_i++) {
-                    acc[k_i] = tasor_max_f32(acc[k_i], x[i * 70 + k_i + 64]);
+                {
+                    const __m256 acc_lanes = _mm256_max_ps(_mm256_maskload_ps(x + i * 70 + 0 + 64,
+                        _mm256_setr_epi32(-1, -1, -1, -1, -1, -1, 0, 0)), _mm256_maskload_ps(acc,
+                        _mm256_setr_epi32(-1, -1, -1, -1, -1, -1, 0, 0)));
+                    tasor_store_most_f32x8(acc, acc_lanes, 6);
                 }
                 TASOR_SIMD
                 for (ptrdiff_t lane = 0; lane < 16; lane++) {
@@ -100,13 +103,13 @@ static void rows_softmax_avx2(const float *restrict x, float *restrict out)
             reciprocal = 1.0f / row2;
             if ((5.9604645e-08f <= row2) && (row2 <= 1.6777216e+07f)) {
                 for (ptrdiff_t j = 0; j < 64; j += 8) {
-                    const __m256 out_lanes = tasor_quotient_f32x8(_mm256_loadu_ps(row1 + j),
+                    const __m256 out_lanes = tasor_proper_quotient_f32x8(_mm256_loadu_ps(row1 + j),
                         _mm256_set1_ps(row2), _mm256_set1_ps(reciprocal));
                     _mm256_storeu_ps(out + i * 70 + j, out_lanes);
                 }
                 {
-                    const __m256 out_lanes = tasor_quotient_f32x8(_mm256_maskload_ps(row1 + 64,
-                        _mm256_setr_epi32(-1, -1, -1, -1, -1, -1, 0, 0)), _mm256_set1_ps(row2),
+                    const __m256 out_lanes = tasor_proper_quotient_f32x8(_mm256_maskload_ps(row1 +
+                        64, _mm256_setr_epi32(-1, -1, -1, -1, -1, -1, 0, 0)), _mm256_set1_ps(row2),
                         _mm256_set1_ps(reciprocal));
                     tasor_store_most_f32x8(out + i * 70 + 64, out_lanes, 6);
                 }
