@@ -16,7 +16,7 @@ help:
 	@echo "make demo       compile real models and compare their speed with ONNX Runtime and OpenVINO"
 	@echo "make test       lint, types and every test that takes seconds"
 	@echo "make test-full  the same with the slow tests"
-	@echo "make bench      measure the whole suite, write out/bench-*.json"
+	@echo "make bench      measure the whole suite, write out/bench-*.json and pages with plots"
 	@echo "make rules      discover and prove the shipped rules again, data/rules and data/proofs"
 	@echo "make clean      remove .venv and what the tools left"
 
@@ -36,8 +36,8 @@ lint: $(VENV)/installed-test
 
 bench: $(VENV)/installed-bench
 	mkdir -p out
-	$(BIN)/tasor bench --suite operators --threads 1 2 --against onnxruntime,openvino --json out/bench-operators.json
-	$(BIN)/tasor bench --suite networks --threads 1 2 --against onnxruntime,openvino --json out/bench-networks.json
+	$(BIN)/tasor bench --suite operators --threads 1 2 --against onnxruntime,openvino --json out/bench-operators.json --report out/bench-operators.html
+	$(BIN)/tasor bench --suite networks --threads 1 2 --against onnxruntime,openvino --json out/bench-networks.json --report out/bench-networks.html
 
 rules: $(VENV)/installed-test
 	$(BIN)/python -c "from graphopt.winograd_rules import winograd_rules; print(winograd_rules(), end='')" > data/rules/winograd.rules

@@ -1,4 +1,4 @@
-"""Measures Tasor against its peers on operators, networks and trained models.
+"""Measures what takes too long for a test: the search, rules, conformance, another generator.
 
 Not part of the installed package: it may import `tasor`, and nothing imports it but its tests.
 """

@@ -25,12 +25,12 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.arguments import Parser, count_of, pattern, positive
-from benchmarks.compare import sources
 from graphopt.graph import Graph
 from graphopt.onnx_import import import_model
 from graphopt.optimize import optimize
 from graphopt.search import AnalyticCost, search, search_rules
 from tasor.graph_timing import Running, timed
+from tasor.suites.sources import sources
 from tensorgen.target import host_target
 
 STAGES = ("none", "folding and fusion", "all")

@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 
 import tasor
-from benchmarks.real_models import REAL_MODELS
+from tasor.suites.real_models import REAL_MODELS
 
 EMX_FLAGS = ("-O3", "-march=native")
 NAME = "open-nsfw"

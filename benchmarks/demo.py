@@ -18,16 +18,17 @@ import onnx
 from rich.console import Console
 
 import tasor
-from benchmarks.real_models import REAL_MODELS, RealModel
 from tasor.command_bench import all_agree
 from tasor.command_show import model_views
 from tasor.errors import EXIT_DONE, EXIT_NO, exit_code, one_line
 from tasor.peer_cases import write_case
-from tasor.peer_engines import ENGINES, MissingPackage, require_engines
+from tasor.peer_engines import ONNX_READERS, MissingPackage, require_engines
 from tasor.peer_report import failure_lines, table
 from tasor.peers import Comparison, Row, Timing
+from tasor.suites.real_models import REAL_MODELS, RealModel
 
 MODELS = ("ppocr-angle", "ppocr-recognition")
+ENGINES = ("tasor", *ONNX_READERS)
 KERNELS = 12
 THREADS = 1
 SECONDS = 2.0

@@ -27,7 +27,6 @@ from rich.markup import escape
 from rich.table import Table
 
 from benchmarks.arguments import Parser, count_of, pattern, positive
-from benchmarks.compare import sources
 from graphopt.graph import Graph
 from graphopt.onnx_export import save_model
 from graphopt.onnx_import import import_model
@@ -44,7 +43,8 @@ from graphopt.search import (
 )
 from tasor.graph_timing import Running, timed
 from tasor.peer_cases import Case
-from tasor.peer_engines import PEERS, open_model, require_engines
+from tasor.peer_engines import ONNX_READERS, open_model, require_engines
+from tasor.suites.sources import sources
 from tensorgen.build import cache_folder
 from tensorgen.target import host_target
 
@@ -194,8 +194,8 @@ def markdown(found: Sequence[Searched], peers: Sequence[str], arguments: argpars
 def _engines(text: str) -> tuple[str, ...]:
     names = tuple(dict.fromkeys(filter(None, text.split(","))))
     for name in names:
-        if name not in PEERS:
-            raise argparse.ArgumentTypeError(f"expected names of {PEERS}, got {name!r}")
+        if name not in ONNX_READERS:
+            raise argparse.ArgumentTypeError(f"expected names of {ONNX_READERS}, got {name!r}")
     return names
 
 
@@ -206,7 +206,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--discovered", action="store_true", help="with what enumeration found")
     parser.add_argument("--only", type=pattern, default=re.compile(""), metavar="REGEX")
     parser.add_argument("--threads", type=count_of, default=1, metavar="N")
-    parser.add_argument("--peers", type=_engines, default=PEERS, metavar="A,B")
+    parser.add_argument("--peers", type=_engines, default=ONNX_READERS, metavar="A,B")
     parser.add_argument("--measure", action="store_true", help="search on measured kernels")
     parser.add_argument("--search-seconds", type=positive, default=60.0, help="of one search")
     parser.add_argument("--seconds", type=positive, default=6.0, help="per network and engine")

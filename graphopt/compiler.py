@@ -22,6 +22,7 @@ from tensorgen.evaluate import evaluate
 from tensorgen.expr import Apply, Load, Reduce, loads, walk
 from tensorgen.flat import flat_index
 from tensorgen.lower import Lowered, lower
+from tensorgen.machine import Machine
 from tensorgen.memory import Plan
 from tensorgen.module import default_weights
 from tensorgen.module_spec import (
@@ -80,10 +81,12 @@ def compile_graph(
     strict: bool,
     weights: WeightMode | None,
     metadata: Mapping[str, object],
+    machine: Machine | None = None,
     filtering: bool = True,
 ) -> Compilation:
     """The C library of a graph, as a module. Deterministic.
 
+    Schedules are chosen by the constants of `machine`; None means those typical for the target.
     `filtering` lets convolutions be filtered with fewer products, which rounds more; never if
     `strict`. Raises TargetError if the target cannot address so much memory.
     """
@@ -91,7 +94,9 @@ def compile_graph(
         target = target.exact()
     steps = partition(graph)
     layout = lay_out(graph, steps, stored_views(graph))
-    kernels = _lower_tasks(layout, target, threads, filtering=filtering and not strict)
+    kernels = _lower_tasks(
+        layout, target, threads, machine=machine, filtering=filtering and not strict
+    )
     constants = _Constants()
     arguments = [
         _packed_inputs(step, kernels[step.task], layout, constants) for step in layout.steps
@@ -169,13 +174,15 @@ class _Entry:
 
 
 def _lower_tasks(
-    layout: Layout, target: Target, threads: int, *, filtering: bool
+    layout: Layout, target: Target, threads: int, *, machine: Machine | None, filtering: bool
 ) -> dict[Task, _Entry]:
     """Every distinct task, scheduled and lowered once."""
     result: dict[Task, _Entry] = {}
     for step in layout.steps:
         if step.task not in result:
-            schedule = default_schedule(step.task, target, threads, filtering=filtering)
+            schedule = default_schedule(
+                step.task, target, threads, machine=machine, filtering=filtering
+            )
             lowered = lower(step.task, schedule)
             result[step.task] = _Entry(schedule, lowered, overwritable_inputs(step.task))
     return result

@@ -34,6 +34,7 @@ from tensorgen.expr import (
     walk,
 )
 from tensorgen.flat import flat_index
+from tensorgen.prologue import is_padding
 from tensorgen.simplify import affine, simplify_tensor
 from tensorgen.sketch import shared_rows, tiled_window_of
 from tensorgen.task import Task
@@ -61,7 +62,8 @@ REMEMBERED_TASKS = 4096
 
 @dataclass(frozen=True, slots=True)
 class Fragment:
-    """`expr` over `operands`; if `contraction` is given, operand `len(operands)` stands for it.
+    """`expr` over `operands`; if `contraction` is given, operand `len(operands)` stands for it, and
+    in it operand `len(operands) + 1` for `padding`, if that is given.
 
     `arithmetic` tells that computing an element costs more than addressing it.
     """
@@ -70,6 +72,7 @@ class Fragment:
     contraction: TensorExpr | None
     expr: TensorExpr
     arithmetic: bool
+    padding: TensorExpr | None = None
 
     @property
     def reduces(self) -> bool:
@@ -173,7 +176,8 @@ def absorb(
         axes = fragment.expr.axes
         count = len(fragment.operands)
         identity = TensorExpr(axes, Load(count, fragment.expr.type, axes))
-        return Fragment(fragment.operands, fragment.expr, identity, True)
+        tiled = Fragment(fragment.operands, fragment.expr, identity, True)
+        return _with_prologue(tiled, fragments)
     for operand in dict.fromkeys(node.inputs):
         inner = fragments.get(operand)
         if inner is None:
@@ -195,6 +199,35 @@ def _with_padding(fragment: Fragment, fragments: Mapping[Value, Fragment]) -> Fr
             candidate = _inlined(fragment, operand, inner)
             if _is_window(candidate):
                 fragment = candidate
+    return fragment
+
+
+def _with_prologue(fragment: Fragment, fragments: Mapping[Value, Fragment]) -> Fragment:
+    """A contraction with the padding of one of its factors, which its kernel makes on the way."""
+    contraction = fragment.contraction
+    assert contraction is not None
+    for position, operand in enumerate(fragment.operands):
+        inner = fragments.get(operand)
+        if inner is None or inner.contraction is not None or not is_padding(inner.expr):
+            continue
+        if sum(load.operand == position for load in loads(contraction.body)) != 1:
+            continue
+        operands = tuple(
+            dict.fromkeys((*(v for v in fragment.operands if v != operand), *inner.operands))
+        )
+        place = {value: index for index, value in enumerate(operands)}
+        own = {n: place.get(value, len(place) + 1) for n, value in enumerate(fragment.operands)}
+        theirs = {n: place[value] for n, value in enumerate(inner.operands)}
+        axes = fragment.expr.axes
+        candidate = Fragment(
+            operands,
+            renumber_operands(contraction, own),
+            TensorExpr(axes, Load(len(place), fragment.expr.type, axes)),
+            True,
+            renumber_operands(inner.expr, theirs),
+        )
+        if operand not in inner.operands and _contraction_of(_task_of(candidate)) is not None:
+            return candidate
     return fragment
 
 
@@ -239,22 +272,26 @@ def _inlined(fragment: Fragment, operand: Value, inner: Fragment) -> Fragment:
     kept = [value for value in fragment.operands if value != operand]
     operands = tuple(dict.fromkeys([*kept, *inner.operands]))
     position = {value: index for index, value in enumerate(operands)}
-    count, spare = len(operands), len(operands) + 1
+    count, padded, spare = len(operands), len(operands) + 1, len(operands) + 2
     own = {index: position.get(value, spare) for index, value in enumerate(fragment.operands)}
-    own[len(fragment.operands)] = count
+    own |= {len(fragment.operands): count, len(fragment.operands) + 1: padded}
     theirs = {index: position[value] for index, value in enumerate(inner.operands)}
-    theirs[len(inner.operands)] = count
+    theirs |= {len(inner.operands): count, len(inner.operands) + 1: padded}
     expr = inline(
         renumber_operands(fragment.expr, own), spare, renumber_operands(inner.expr, theirs)
     )
-    contraction = fragment.contraction
-    if contraction is not None:
-        contraction = renumber_operands(contraction, own)
-    elif inner.contraction is not None:
-        contraction = renumber_operands(inner.contraction, theirs)
+    source, numbers = (inner, theirs) if fragment.contraction is None else (fragment, own)
     return Fragment(
-        operands, contraction, simplify_tensor(expr), fragment.arithmetic or inner.arithmetic
+        operands,
+        _renumbered(source.contraction, numbers),
+        simplify_tensor(expr),
+        fragment.arithmetic or inner.arithmetic,
+        _renumbered(source.padding, numbers),
     )
+
+
+def _renumbered(expr: TensorExpr | None, numbers: Mapping[int, int]) -> TensorExpr | None:
+    return None if expr is None else renumber_operands(expr, dict(numbers))
 
 
 def _is_tiled(node: Node, expr: TensorExpr) -> bool:
@@ -304,33 +341,39 @@ def _task_of(fragment: Fragment) -> Task:
     constant = tuple(isinstance(value, Constant) for value in fragment.operands)
     if fragment.contraction is None:
         return Task(types, (fragment.expr,), (0,), constant)
-    body = fragment.expr.body
-    match body:
+    count = len(types)
+    stages = [fragment.contraction]
+    match fragment.expr.body:
         case Load(operand=operand, indices=indices) if (
-            operand == len(types) and indices == fragment.expr.axes
+            operand == count and indices == fragment.expr.axes
         ):
-            return Task(types, (fragment.contraction,), (0,), constant)
-    return Task(types, (fragment.contraction, fragment.expr), (1,), constant)
+            pass
+        case _:
+            stages.append(fragment.expr)
+    if fragment.padding is not None:
+        moved = {n: n for n in range(count)} | {count: count + 1, count + 1: count}
+        stages = [fragment.padding, *(renumber_operands(stage, moved) for stage in stages)]
+    return Task(types, tuple(stages), (len(stages) - 1,), constant)
 
 
 def step_of(value: Value, fragment: Fragment) -> Step:
     used = sorted(
         {
             load.operand
-            for expr in (fragment.contraction, fragment.expr)
+            for expr in (fragment.padding, fragment.contraction, fragment.expr)
             if expr is not None
             for load in loads(expr.body)
             if load.operand < len(fragment.operands)
         }
     )
     numbers = {old: new for new, old in enumerate(used)}
-    numbers[len(fragment.operands)] = len(used)
-    contraction = fragment.contraction
+    numbers |= {len(fragment.operands): len(used), len(fragment.operands) + 1: len(used) + 1}
     trimmed = Fragment(
         tuple(fragment.operands[index] for index in used),
-        None if contraction is None else renumber_operands(contraction, numbers),
+        _renumbered(fragment.contraction, numbers),
         renumber_operands(fragment.expr, numbers),
         fragment.arithmetic,
+        _renumbered(fragment.padding, numbers),
     )
     return Step(_task_of(trimmed), trimmed.operands, (value,))
 

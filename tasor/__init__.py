@@ -18,8 +18,9 @@ from graphopt.onnx_import.errors import (
     printable,
 )
 from tasor.compiled_model import CompiledModel
-from tasor.errors import OutputError, UsageError
+from tasor.errors import InputFileError, OutputError, UsageError
 from tasor.graph_search import search_options, searched_graph
+from tasor.machine_choice import MachineSource
 from tasor.optimized_model import OptimizedModel
 from tasor.pipeline import (
     SILENT,
@@ -34,6 +35,7 @@ from tasor.pipeline import (
     settings_of,
 )
 from tensorgen.build import BuildError, ToolMissing
+from tensorgen.calibration import CalibrationError
 from tensorgen.library import InputError, RunError
 from tensorgen.module_spec import WeightMode
 from tensorgen.ports import c_identifier
@@ -42,8 +44,10 @@ from tensorgen.types import Array, Shape, ShapeError
 
 __all__ = [
     "BuildError",
+    "CalibrationError",
     "CompiledModel",
     "InputError",
+    "InputFileError",
     "ModelError",
     "NeedsConstant",
     "Observer",
@@ -74,6 +78,7 @@ def compile(
     name: str | None = None,
     search: bool = True,
     winograd: bool = True,
+    machine: MachineSource | None = None,
     observer: Observer = SILENT,
 ) -> CompiledModel:
     """Compile an ONNX model (a path, a file's bytes or a proto) to C.
@@ -85,8 +90,13 @@ def compile(
     `search` looks for cheaper graphs by estimated costs; `winograd` lets kernels filter
     convolutions with fewer products where that is faster, which rounds more. `strict` forbids both.
 
+    Schedules are chosen by constants that are typical for the target, so that the same model gives
+    the same bytes everywhere. `machine` gives others: "calibrated" measures this machine, once, a
+    path names what `tasor calibrate --json` wrote.
+
     Raises ModelError, with its subclasses, for anything wrong with the model; TargetError for an
-    unknown target; UsageError for other arguments that make no sense.
+    unknown target; UsageError for other arguments that make no sense; CalibrationError and
+    InputFileError for a machine that cannot be measured or read.
     """
     if trials != 0:
         raise UsageError(
@@ -94,8 +104,9 @@ def compile(
             "chooses every schedule with its cost model"
         )
     settings = settings_of(
-        target, threads, strict=strict, weights=weights, search=search, winograd=winograd
-    )
+        target, threads, strict=strict, weights=weights, search=search, winograd=winograd,
+        machine=machine, observer=observer,
+    )  # fmt: skip
     question = _question(model, shapes, bindings, name)
     return CompiledModel(question, run_stages(question, settings, observer))
 

@@ -6,27 +6,26 @@ not: time anything itself.
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import re
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import onnx
 
 from graphopt.onnx_import.errors import ModelError, printable
-from tasor.errors import UsageError
+from tasor.errors import UsageError, one_line
 from tasor.peer_cases import Case, graph_inputs, write_case
-from tasor.peer_engines import ENGINES, MissingPackage, require_engines
-from tasor.peer_report import AGREEMENT
+from tasor.peer_engines import ENGINES, require_engines
+from tasor.peer_report import AGREEMENT, threads_text
 from tasor.peers import Comparison, Failure, Row, pinned_cpus
 from tasor.reporter import Reporter
+from tasor.roofline import Ceiling, ceiling
+from tasor.suites.sources import SUITES, Source, sources
+from tensorgen.calibration import CalibrationError, calibrate
+from tensorgen.target import host_target
 from tensorgen.types import Shape
-
-SUITES = ("operators", "networks", "real")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +40,6 @@ class BenchOptions:
     shapes: Mapping[str, Shape]
     seconds: float
     rounds: int
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """A case that is not written yet; `write` writes it to a path."""
-
-    name: str
-    write: Callable[[Path], Case]
 
 
 def checked_engines(against: Sequence[str]) -> tuple[str, ...]:
@@ -81,7 +72,7 @@ def check_options(options: BenchOptions) -> None:
 
 
 def sources_of(options: BenchOptions) -> tuple[Source, ...]:
-    """The cases to measure. UsageError if none matches, MissingPackage without the suites."""
+    """The cases to measure. UsageError if none matches."""
     try:
         only = re.compile(options.only)
     except re.error as error:
@@ -97,7 +88,7 @@ def sources_of(options: BenchOptions) -> tuple[Source, ...]:
     found: list[Source] = []
     for suite in options.suites:
         if suite in SUITES:
-            found += _suite(suite, options.batches, only)
+            found += sources(suite, options.batches, only)
         else:
             found += [_model_source(Path(suite), options.shapes)]
     if not found:
@@ -106,17 +97,6 @@ def sources_of(options: BenchOptions) -> tuple[Source, ...]:
             f"{printable(options.only)!r}; choose another expression"
         )
     return tuple(found)
-
-
-def _suite(suite: str, batches: Sequence[int], only: re.Pattern[str]) -> list[Source]:
-    # The suites are no part of the installed package: they lie in the source tree.
-    if importlib.util.find_spec("benchmarks") is None:
-        raise MissingPackage(
-            f"--suite {suite}: expected the package benchmarks of Tasor's source tree, got none; "
-            "run it from there, or name a model"
-        )
-    compare: Any = importlib.import_module("benchmarks.compare")
-    return [Source(item.name, item.write) for item in compare.sources(suite, batches, only)]
 
 
 def _model_source(path: Path, shapes: Mapping[str, Shape]) -> Source:
@@ -139,16 +119,14 @@ def _model_source(path: Path, shapes: Mapping[str, Shape]) -> Source:
     return Source(path.stem, write)
 
 
-def measure(
-    sources: Sequence[Source], options: BenchOptions, reporter: Reporter
-) -> tuple[Row, ...]:
+def measure(cases: Sequence[Source], options: BenchOptions, reporter: Reporter) -> tuple[Row, ...]:
     """Every case on every engine for every number of threads."""
     rows: list[Row] = []
-    total = len(sources) * len(options.threads)
+    total = len(cases) * len(options.threads)
     with tempfile.TemporaryDirectory(prefix="tasor-bench-") as folder:
         for threads in options.threads:
             with Comparison(options.engines, threads) as comparison:
-                for source in sources:
+                for source in cases:
                     path = Path(folder, f"{len(rows)}.onnx")
                     case = source.write(path)
                     row = comparison.measure(case, seconds=options.seconds, rounds=options.rounds)
@@ -166,7 +144,20 @@ def _progress(row: Row) -> str:
         for result in row.results
     ]
     ratio = [] if row.ratio is None else [f"ratio {row.ratio:.2f}"]
-    return f"{printable(row.case)}, {row.threads} threads: {', '.join(figures + ratio)}"
+    return f"{printable(row.case)}, {threads_text(row.threads)}: {', '.join(figures + ratio)}"
+
+
+def measured_ceilings(threads: Sequence[int], reporter: Reporter) -> tuple[Ceiling, ...]:
+    """The limits of this machine for each number of threads, from a calibration.
+
+    None, and a remark, where the machine cannot be measured: a comparison does without.
+    """
+    try:
+        found = calibrate(host_target(), max(threads), tell=reporter.say)
+    except CalibrationError as error:
+        reporter.say(f"without shares of the peak: {one_line(error)}")
+        return ()
+    return tuple(ceiling(found.machine, count) for count in sorted(set(threads)))
 
 
 def all_agree(rows: Sequence[Row]) -> bool:

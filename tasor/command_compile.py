@@ -30,6 +30,7 @@ class CompileOptions:
     name: str | None
     search: bool = True
     winograd: bool = True
+    machine: str | None = None
 
 
 def compiled(model: str, options: CompileOptions, reporter: Reporter) -> CompiledModel:
@@ -46,6 +47,7 @@ def compiled(model: str, options: CompileOptions, reporter: Reporter) -> Compile
         name=options.name,
         search=options.search,
         winograd=options.winograd,
+        machine=options.machine,
         observer=reporter,
     )
 

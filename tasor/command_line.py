@@ -8,7 +8,6 @@ interrupted. What it does not: any of the work.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
@@ -25,14 +24,6 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from graphopt.onnx_import.errors import printable
-from tasor.command_bench import (
-    BenchOptions,
-    all_agree,
-    check_options,
-    checked_engines,
-    measure,
-    sources_of,
-)
 from tasor.command_compile import (
     CompileOptions,
     compilation_document,
@@ -41,6 +32,8 @@ from tasor.command_compile import (
     saved_document,
     saved_line,
 )
+from tasor.command_line_bench import bench, with_repeated_options
+from tasor.command_line_calibrate import calibrate
 from tasor.command_line_rules import rules
 from tasor.command_optimize import OptimizeOptions, optimize_into, report_document
 from tasor.command_run import Ran, run_folder, run_model
@@ -49,7 +42,6 @@ from tasor.errors import (
     EXIT_BUG,
     EXIT_DONE,
     EXIT_INTERRUPTED,
-    EXIT_NO,
     EXIT_TERMINATED,
     EXIT_USAGE,
     UsageError,
@@ -58,9 +50,6 @@ from tasor.errors import (
 )
 from tasor.library_folder import read_library_folder
 from tasor.options import named_arrays, named_shapes
-from tasor.output_file import check_file_place, write_file
-from tasor.peer_markdown import markdown
-from tasor.peer_report import document, failure_lines, group_means, summary, table
 from tasor.pipeline import tasor_version
 from tasor.reporter import STEPS, Reporter, Verbosity
 from tasor.terminal import draw, print_json, print_line
@@ -76,6 +65,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.add_typer(rules)
+app.command("calibrate")(calibrate)
 
 # typer has carried its own copy of click since 0.20; this is the base of usage errors in both.
 _CLICK_ERROR: type[Exception] = next(
@@ -126,6 +116,14 @@ Winograd = Annotated[
 NoWinograd = Annotated[
     bool, typer.Option("--no-winograd", help="no minimal filtering of convolutions: it rounds more")
 ]
+MachineName = Annotated[
+    str | None,
+    typer.Option(
+        "--machine",
+        metavar="FILE|calibrated",
+        help="constants to choose schedules by; see calibrate",
+    ),
+]
 Seed = Annotated[int, typer.Option("--seed", metavar="N", min=0, help="fixes all randomness")]
 
 
@@ -152,6 +150,7 @@ def _compile(
     bind: Bindings = [],  # noqa: B006
     target: TargetName = "host",
     threads: Threads = None,
+    machine: MachineName = None,
     trials: Trials = 0,
     no_search: NoSearch = False,
     no_winograd: NoWinograd = False,
@@ -166,7 +165,7 @@ def _compile(
 ) -> None:
     """Write a model as a self-contained C library."""
     options = _options(shape, bind, target, threads, trials, strict, weights, name)
-    options = replace(options, search=not no_search, winograd=not no_winograd)
+    options = replace(options, search=not no_search, winograd=not no_winograd, machine=machine)
     with Reporter(Verbosity(verbose, not (quiet or json_output), dump)) as reporter:
         result, saved = compile_into(model, output, options, reporter)
     if json_output:
@@ -189,6 +188,7 @@ def _run(
     shape: Shapes = [],  # noqa: B006
     target: TargetName = "host",
     threads: Threads = None,
+    machine: MachineName = None,
     strict: Strict = False,
     json_output: JsonFlag = False,
     quiet: Quiet = False,
@@ -200,14 +200,16 @@ def _run(
     given = named_arrays(inputs, "--input")
     with Reporter(Verbosity(verbose, not (quiet or json_output), dump)) as reporter:
         if os.path.isdir(model):
-            if shape or threads is not None or strict or target != "host":
+            fixed = (shape, threads is not None, machine is not None, strict, target != "host")
+            if any(fixed):
                 raise UsageError(
-                    "run DIR: expected no --shape, --target, --threads or --strict, got one; they "
-                    "are fixed when the folder is compiled"
+                    "run DIR: expected no --shape, --target, --threads, --machine or --strict, got "
+                    "one; they are fixed when the folder is compiled"
                 )
             ran = run_folder(Path(model), given, seed, output, reporter)
         else:
             options = _options(shape, [], target, threads, 0, strict, None, None)
+            options = replace(options, machine=machine)
             ran = run_model(model, given, options, seed, output, reporter)
     if json_output:
         print_json(_ran_document(ran, seed))
@@ -223,6 +225,7 @@ def _show(
     bind: Bindings = [],  # noqa: B006
     target: TargetName = "host",
     threads: Threads = None,
+    machine: MachineName = None,
     strict: Strict = False,
     weights: Weights = None,
     json_output: JsonFlag = False,
@@ -237,6 +240,7 @@ def _show(
             views, content = folder_views(library), dict(library.description)
         else:
             options = _options(shape, bind, target, threads, 0, strict, weights, None)
+            options = replace(options, machine=machine)
             result = compiled(model, options, reporter)
             views = model_views(result, with_graph=verbose > 0)
             content = compilation_document(result)
@@ -307,68 +311,7 @@ def _optimize(
         print_line(f"{printable(output)}: {result.report}")
 
 
-@app.command("bench")
-def _bench(
-    models: Annotated[list[str], typer.Argument(metavar="[MODEL]...", help="ONNX files")] = [],  # noqa: B006
-    suite: Annotated[
-        list[str],
-        typer.Option("--suite", metavar="operators|networks|real|MODEL...", help="what to measure"),
-    ] = [],  # noqa: B006
-    threads: Annotated[
-        list[int], typer.Option("--threads", metavar="N...", help="one round for each number")
-    ] = [1],  # noqa: B006
-    against: Annotated[
-        list[str], typer.Option("--against", metavar="A,B", help="onnxruntime,openvino")
-    ] = ["onnxruntime,openvino"],  # noqa: B006
-    batch: Annotated[
-        list[int], typer.Option("--batch", metavar="N...", help="of the suite operators")
-    ] = [1],  # noqa: B006
-    only: Annotated[
-        str, typer.Option("--only", metavar="REGEX", help="the cases of a suite to measure")
-    ] = "",
-    shape: Shapes = [],  # noqa: B006
-    seconds: Annotated[float, typer.Option("--seconds", help="for each case and engine")] = 1.0,
-    rounds: Annotated[int, typer.Option("--rounds", help="turns of each engine")] = 5,
-    json_file: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="write what was found")
-    ] = None,
-    markdown_file: Annotated[
-        Path | None, typer.Option("--markdown", metavar="FILE", help="the same as a page of tables")
-    ] = None,
-    quiet: Quiet = False,
-) -> None:
-    """Measure Tasor beside its peers, in turns, with the same threads on the same cores."""
-    options = BenchOptions(
-        suites=(*suite, *models),
-        threads=tuple(threads),
-        batches=tuple(batch),
-        only=only,
-        engines=checked_engines(against),
-        shapes=named_shapes(shape),
-        seconds=seconds,
-        rounds=rounds,
-    )
-    check_options(options)
-    for file in (json_file, markdown_file):
-        if file is not None:
-            check_file_place(file)
-    sources = sources_of(options)
-    with Reporter(Verbosity(0, not quiet)) as reporter:
-        rows = measure(sources, options, reporter)
-    if not quiet:
-        draw(table(rows, options.engines))
-        for line in failure_lines(rows):
-            print_line(line)
-        if group_means(rows):
-            draw(summary(rows))
-    settings = {"suites": list(options.suites), "seconds": seconds, "rounds": rounds}
-    if markdown_file is not None:
-        write_file(markdown_file, markdown(rows, options.engines, settings).encode())
-    if json_file is not None:
-        content = document(rows, options.engines, settings)
-        write_file(json_file, f"{json.dumps(content, indent=1)}\n".encode())
-    if not all_agree(rows):
-        raise typer.Exit(EXIT_NO)
+app.command("bench")(bench)
 
 
 def _options(
@@ -436,33 +379,6 @@ def _ran_document(ran: Ran, seed: int) -> dict[str, object]:
         ],
         "files": list(ran.files),
     }
-
-
-# Options of `bench` that take one or more values, and what such a value looks like.
-_REPEATED = {
-    "--suite": re.compile(r"[^-].*", re.DOTALL),
-    "--threads": re.compile(r"[0-9]+"),
-    "--batch": re.compile(r"[0-9]+"),
-}
-
-
-def with_repeated_options(words: Sequence[str]) -> list[str]:
-    """`--threads 1 2` as `--threads 1 --threads 2`, for the options of `bench` that allow it."""
-    if "bench" not in words[:1]:
-        return list(words)
-    result: list[str] = []
-    current, wants_value = None, False
-    for word in words:
-        if word in _REPEATED:
-            current, wants_value = word, True
-        elif wants_value:
-            wants_value = False
-        elif current is not None and _REPEATED[current].fullmatch(word):
-            result.append(current)
-        else:
-            current = None
-        result.append(word)
-    return result
 
 
 def main(words: Sequence[str] | None = None) -> int:

@@ -52,8 +52,9 @@ def run_model(
     if folder is not None:
         check_writable(folder / _ANY_FILE)
     settings = settings_of(
-        options.target, options.threads, strict=options.strict, weights=options.weights
-    )
+        options.target, options.threads, strict=options.strict, weights=options.weights,
+        machine=options.machine, observer=reporter,
+    )  # fmt: skip
     check_runs_here(settings.target)
     question = Question(model, library_name(model), options.shapes, options.bindings)
     compiled = compile_for(question, settings, given, reporter)

@@ -17,6 +17,7 @@ from graphopt.pattern import RuleError
 from tasor.peer_cases import CaseError
 from tasor.peer_engines import MissingPackage
 from tensorgen.build import BuildError, ToolMissing
+from tensorgen.calibration import CalibrationError
 from tensorgen.library import InputError, RunError
 from tensorgen.target import TargetError
 from tensorgen.types import ShapeError
@@ -61,6 +62,7 @@ _EXIT_CODES: Mapping[type[BaseException], int] = MappingProxyType(
         OSError: EXIT_BAD_INPUT,
         ToolMissing: EXIT_TOOL_MISSING,
         BuildError: EXIT_TOOL_MISSING,
+        CalibrationError: EXIT_TOOL_MISSING,
         MissingPackage: EXIT_TOOL_MISSING,
         KeyboardInterrupt: EXIT_INTERRUPTED,
     }

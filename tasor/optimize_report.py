@@ -9,7 +9,6 @@ What it does not: optimize, or write files.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 
 from markupsafe import Markup
@@ -22,7 +21,7 @@ from tasor.graph_search import GraphSearch, NotRun, Times
 from tasor.graph_timing import Timings
 from tasor.optimized_model import OptimizedModel, counted
 from tasor.pipeline import tasor_version
-from tasor.report_page import page_template, shipped_text, source_hash
+from tasor.report_page import page_template, printed, shipped_text, source_hash
 
 MOST_DRAWN = 40
 """Graphs of at most so many operators are drawn whole."""
@@ -32,9 +31,6 @@ MOST_CHANGES = 12
 
 MOST_ROWS = 400
 """Rows of a table."""
-
-_UNPRINTED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-"""Control characters, those that turn the direction of text, and halves of characters."""
 
 NOT_CLAIMED = (
     "Rules are equations over the real numbers: rounding may differ, and so may overflow and NaN, "
@@ -80,7 +76,7 @@ def report_page(model: OptimizedModel, name: str = "model") -> str:
         kernels=_kernels(search),
         not_claimed=NOT_CLAIMED,
     )
-    return _UNPRINTED.sub("?", page)
+    return printed(page)
 
 
 def _is_small(model: OptimizedModel) -> bool:

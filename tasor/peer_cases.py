@@ -16,8 +16,10 @@ import numpy as np
 import onnx
 from onnx import helper
 
+from graphopt.graph import Graph
 from graphopt.index_domains import index_domains
 from graphopt.onnx_import import ModelError, import_model
+from graphopt.work import work
 from tensorgen.types import Array, Shape, ShapeError
 
 
@@ -30,7 +32,8 @@ class Case:
     """A model to run. `model` is an ONNX file whose input shapes are static.
 
     `inputs` holds one array per graph input and `outputs` the names of the graph outputs, both in
-    the graph's order. `flops` is the work of one run, where it is known.
+    the graph's order. `flops` is the work of one run by definition and `traffic` the bytes that it
+    moves at least, where they are known.
     """
 
     name: str
@@ -39,6 +42,7 @@ class Case:
     inputs: tuple[tuple[str, Array], ...]
     outputs: tuple[str, ...]
     flops: int | None = None
+    traffic: int | None = None
 
     @property
     def shapes(self) -> dict[str, Shape]:
@@ -120,15 +124,19 @@ def sample_inputs(
     )
 
 
-def domains_of(model: onnx.ModelProto) -> dict[str, int]:
-    """The domains of the inputs that a model with static shapes uses as indices; none are known of
-    a model that Tasor refuses."""
-    try:
-        graph = import_model(model)
-    except (ModelError, ShapeError):
-        return {}
+def domains_of(graph: Graph) -> dict[str, int]:
+    """The domains of the inputs that a graph uses as indices."""
     found = zip(graph.input_names, index_domains(graph), strict=True)
     return {name: domain for name, domain in found if domain}
+
+
+def _imported(model: onnx.ModelProto) -> Graph | None:
+    """A model with static shapes as Tasor reads it; None for one that it refuses, which may yet be
+    a case: that Tasor fails on it is a result."""
+    try:
+        return import_model(model)
+    except (ModelError, ShapeError):
+        return None
 
 
 def _sample(value: onnx.ValueInfoProto, rng: np.random.Generator, below: int) -> Array:
@@ -158,10 +166,19 @@ def write_case(
     inputs: tuple[tuple[str, Array], ...] | None = None,
     flops: int | None = None,
 ) -> Case:
-    """Write `model` with static shapes to `path`; inputs are drawn where none are given."""
+    """Write `model` with static shapes to `path`.
+
+    Inputs are drawn where none are given; `flops` are those of the graph's contractions where none
+    are given. Nothing is known of the work of a model that Tasor refuses.
+    """
     fixed = with_static_shapes(model, {} if shapes is None else shapes)
+    graph = _imported(fixed)
     if inputs is None:
-        inputs = sample_inputs(fixed, domains=domains_of(fixed))
+        inputs = sample_inputs(fixed, domains={} if graph is None else domains_of(graph))
     onnx.save_model(fixed, path)
     outputs = tuple(value.name for value in fixed.graph.output)
-    return Case(name, group, path, inputs, outputs, flops)
+    found = None if graph is None else work(graph)
+    if flops is None and found is not None:
+        flops = found.flops or None
+    traffic = None if found is None else found.traffic
+    return Case(name, group, path, inputs, outputs, flops, traffic)

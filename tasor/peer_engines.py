@@ -1,7 +1,8 @@
 """The engines of a comparison, each behind the same two calls: run once, and give the outputs.
 
-What it does: opens one model in Tasor, ONNX Runtime or OpenVINO with the same number of threads
-and float32 arithmetic, inputs and outputs bound to memory beforehand where the engine allows it.
+What it does: opens one model in Tasor, ONNX Runtime, OpenVINO or PyTorch with the same number of
+threads and float32 arithmetic, inputs and outputs bound to memory beforehand where the engine
+allows it.
 What it does not: time anything. The engines are imported when they are opened, not before.
 """
 
@@ -12,10 +13,13 @@ import importlib.metadata
 import importlib.util
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import onnx
 
 from tasor.peer_cases import Case
+from tasor.peer_torch import torch_program
 from tensorgen.types import Array
 
 Outputs = tuple[Array, ...]
@@ -97,16 +101,35 @@ def _open_openvino(case: Case, threads: int, options: Mapping[str, object]) -> O
     return Opened(lambda: request.infer(share_outputs=True), outputs)
 
 
+def _open_torch(case: Case, threads: int, options: Mapping[str, object]) -> Opened:
+    """Eager calls of PyTorch's functions: it reads no ONNX."""
+    assert not options
+    torch = importlib.import_module("torch")
+    torch.set_num_threads(threads)
+    program = torch_program(onnx.load(case.model), torch, case.model.parent)
+    inputs = {name: torch.from_numpy(np.array(array)) for name, array in case.inputs}
+
+    def run() -> tuple[Any, ...]:
+        with torch.inference_mode():
+            return program.run(inputs)
+
+    return Opened(run, lambda: tuple(np.array(output.numpy()) for output in run()))
+
+
 _OPENERS: Mapping[str, Callable[[Case, int, Mapping[str, object]], Opened]] = {
     "tasor": _open_tasor,
     "onnxruntime": _open_onnxruntime,
     "openvino": _open_openvino,
+    "torch": _open_torch,
 }
 
 ENGINES: tuple[str, ...] = tuple(_OPENERS)
 """Tasor, then its peers, by the names of their packages."""
 
 PEERS: tuple[str, ...] = tuple(name for name in ENGINES if name != "tasor")
+
+ONNX_READERS = ("onnxruntime", "openvino")
+"""The peers that take any ONNX model as it is."""
 
 
 def open_model(engine: str, case: Case, threads: int, options: Mapping[str, object]) -> Opened:

@@ -8,11 +8,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tasor.peer_engines import engine_version
-from tasor.peer_report import group_means, machine
+from tasor.peer_report import group_means, machine, threads_text
 from tasor.peers import Row
+from tasor.roofline import Ceiling, flops_per_second, percent, share_of_peak
 
 
-def markdown(rows: Sequence[Row], engines: Sequence[str], settings: Mapping[str, object]) -> str:
+def markdown(
+    rows: Sequence[Row],
+    engines: Sequence[str],
+    settings: Mapping[str, object],
+    ceilings: Sequence[Ceiling] = (),
+) -> str:
     """The page: how it was measured, geometric means by group, and every case."""
     host = machine()
     versions = ", ".join(f"{engine} {engine_version(engine)}" for engine in engines)
@@ -24,6 +30,7 @@ def markdown(rows: Sequence[Row], engines: Sequence[str], settings: Mapping[str,
         f"{host['cpus']} CPUs. Settings: {how}.",
         "Times are medians of one run in milliseconds, engines in turns with the same threads on",
         "the same cores; the ratio is the best peer's time over Tasor's.",
+        *_peak_lines(ceilings),
         "",
         "| geometric mean | threads | ratio |",
         "|---|---|---|",
@@ -32,19 +39,34 @@ def markdown(rows: Sequence[Row], engines: Sequence[str], settings: Mapping[str,
         f"| {_cell(group)} | {threads} | {mean:.2f} |"
         for (group, threads), mean in group_means(rows).items()
     ]
-    lines += ["", f"| case | threads | {' | '.join(engines)} | ratio | Gflop/s |"]
-    lines.append("|---" * (len(engines) + 4) + "|")
-    lines += [_row(row, engines) for row in rows]
+    lines += ["", f"| case | threads | {' | '.join(engines)} | ratio | Gflop/s | of peak |"]
+    lines.append("|---" * (len(engines) + 5) + "|")
+    lines += [_row(row, engines, ceilings) for row in rows]
     return "\n".join(lines) + "\n"
 
 
-def _row(row: Row, engines: Sequence[str]) -> str:
+def _peak_lines(ceilings: Sequence[Ceiling]) -> list[str]:
+    if not ceilings:
+        return []
+    peaks = ", ".join(
+        f"{ceiling.peak / 1e9:.0f} Gflop/s with {threads_text(ceiling.threads)}"
+        for ceiling in ceilings
+    )
+    return [
+        f"Measured peak of float32 multiply-adds: {peaks}. Operations are counted by definition:",
+        "a filtered convolution needs fewer and may exceed the peak.",
+    ]
+
+
+def _row(row: Row, engines: Sequence[str], ceilings: Sequence[Ceiling]) -> str:
     timings = [row.timing(engine) for engine in engines]
     figures = ["failed" if timing is None else f"{timing.milliseconds:.4g}" for timing in timings]
     ratio = "" if row.ratio is None else f"{row.ratio:.2f}"
-    own = row.timing("tasor")
-    rate = "" if row.flops is None or own is None else f"{row.flops / own.milliseconds / 1e6:.0f}"
-    return f"| {_cell(row.case)} | {row.threads} | {' | '.join(figures)} | {ratio} | {rate} |"
+    reached = flops_per_second(row)
+    rate = "" if reached is None else f"{reached / 1e9:.0f}"
+    share = percent(share_of_peak(row, ceilings))
+    cells = (_cell(row.case), str(row.threads), *figures, ratio, rate, share)
+    return f"| {' | '.join(cells)} |"
 
 
 def _plain(value: object) -> str:

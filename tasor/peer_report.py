@@ -5,10 +5,10 @@ What it does not: measure.
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from math import exp, fsum, log
 from pathlib import Path
 from typing import assert_never
@@ -18,6 +18,7 @@ from rich.table import Table
 
 from tasor.peer_engines import engine_version
 from tasor.peers import Failure, Row, Timing
+from tasor.roofline import Ceiling, flops_per_second, percent, share_of_peak
 
 Json = Mapping[str, object]
 
@@ -49,13 +50,22 @@ def group_means(rows: Sequence[Row]) -> dict[tuple[str, int], float]:
     return {key: geometric_mean(ratios[key]) for key in ordered}
 
 
+def is_unsteady(timing: Timing) -> bool:
+    """Whether the turns disagreed, or the engine kept the processor busy between them."""
+    return not timing.quiet or timing.slowest - timing.fastest > _NOISY * timing.milliseconds
+
+
+def threads_text(threads: int) -> str:
+    """`1 thread`, `2 threads`."""
+    return "1 thread" if threads == 1 else f"{threads} threads"
+
+
 def _figure(result: Timing | Failure) -> str:
     match result:
         case Failure():
             return "[red]failed[/red]"
         case Timing():
-            unsteady = result.slowest - result.fastest > _NOISY * result.milliseconds
-            mark = " ~" if unsteady or not result.quiet else ""
+            mark = " ~" if is_unsteady(result) else ""
             wrong = result.deviation is not None and not result.deviation <= AGREEMENT
             figure = f"{result.milliseconds:.4g}{mark}"
             return f"[red]{figure} off by {result.deviation:.1g}[/red]" if wrong else figure
@@ -63,24 +73,28 @@ def _figure(result: Timing | Failure) -> str:
             assert_never(result)
 
 
-def table(rows: Sequence[Row], engines: Sequence[str]) -> Table:
-    """Median times in milliseconds; `~` marks a figure whose turns disagreed."""
+def table(rows: Sequence[Row], engines: Sequence[str], ceilings: Sequence[Ceiling] = ()) -> Table:
+    """Median times in milliseconds; `~` marks a figure whose turns disagreed.
+
+    With ceilings there is a column for the share of the measured peak that Tasor reached.
+    """
     drawn = Table(title="median time of one run in ms; ratio = best peer / tasor")
     drawn.add_column("case")
     drawn.add_column("threads", justify="right")
-    for engine in (*engines, "ratio"):
+    for engine in (*engines, "ratio", *(["of peak"] if ceilings else [])):
         drawn.add_column(engine, justify="right")
     for row in rows:
         ratio = "" if row.ratio is None else f"{row.ratio:.2f}"
         figures = [_figure(result) for result in row.results]
-        drawn.add_row(escape(row.case), str(row.threads), *figures, ratio)
+        share = [percent(share_of_peak(row, ceilings))] if ceilings else []
+        drawn.add_row(escape(row.case), str(row.threads), *figures, ratio, *share)
     return drawn
 
 
 def failure_lines(rows: Sequence[Row]) -> tuple[str, ...]:
     """One line for each engine that failed on a case: which, where and why."""
     return tuple(
-        f"{result.engine} failed on {row.case!r} with {row.threads} threads: {result.message}"
+        f"{result.engine} failed on {row.case!r} with {threads_text(row.threads)}: {result.message}"
         for row in rows
         for result in row.results
         if isinstance(result, Failure)
@@ -99,9 +113,10 @@ def summary(rows: Sequence[Row]) -> Table:
 
 
 def machine() -> Json:
-    """What the figures depend on: processor, CPUs this process may use, load, system."""
+    """What the figures depend on: when, processor, CPUs this process may use, load, system."""
     cpus = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
     return {
+        "time": datetime.now(UTC).isoformat(timespec="minutes"),
         "processor": _processor(),
         "architecture": platform.machine(),
         "cpus": os.cpu_count() if cpus is None else len(cpus),
@@ -121,12 +136,15 @@ def _processor() -> str:
     return platform.processor()
 
 
-def _row_document(row: Row) -> Json:
+def _row_document(row: Row, ceilings: Sequence[Ceiling]) -> Json:
     return {
         "case": row.case,
         "group": row.group,
         "threads": row.threads,
         "flops": row.flops,
+        "traffic_bytes": row.traffic,
+        "flops_per_second": flops_per_second(row),
+        "share_of_peak": share_of_peak(row, ceilings),
         "ratio": row.ratio,
         "engines": {result.engine: _result_document(result) for result in row.results},
     }
@@ -153,22 +171,31 @@ def _result_document(result: Timing | Failure) -> Json:
             assert_never(result)
 
 
-def document(rows: Sequence[Row], engines: Sequence[str], settings: Json) -> Json:
-    """Everything that was found, as JSON values; `settings` says how it was measured."""
+def document(
+    rows: Sequence[Row],
+    engines: Sequence[str],
+    settings: Json,
+    ceilings: Sequence[Ceiling] = (),
+) -> Json:
+    """Everything that was found, as JSON values; `settings` says how it was measured.
+
+    Rates are in flop/s and bytes/s; shares of the peak are null without `ceilings`.
+    """
     return {
         "machine": machine(),
         "versions": {engine: engine_version(engine) for engine in engines},
         "settings": settings,
-        "rows": [_row_document(row) for row in rows],
+        "ceilings": [
+            {
+                "threads": ceiling.threads,
+                "peak_flops": ceiling.peak,
+                "bandwidths": {item.level: item.bytes_per_second for item in ceiling.bandwidths},
+            }
+            for ceiling in ceilings
+        ],
+        "rows": [_row_document(row, ceilings) for row in rows],
         "geometric_means": [
             {"group": group, "threads": threads, "ratio": mean}
             for (group, threads), mean in group_means(rows).items()
         ],
     }
-
-
-def write_document(path: Path, content: Json) -> None:
-    """Write JSON beside `path`, then rename it into place."""
-    partial = path.with_name(path.name + ".partial")
-    partial.write_text(json.dumps(content, indent=1, allow_nan=False) + "\n", encoding="utf-8")
-    partial.replace(path)

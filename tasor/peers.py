@@ -67,13 +67,17 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One case measured on all engines with the same number of threads."""
+    """One case measured on all engines with the same number of threads.
+
+    `flops` and `traffic` are the case's: work by definition, bytes that a run moves at least.
+    """
 
     case: str
     group: str
     threads: int
     flops: int | None
     results: tuple[Timing | Failure, ...]
+    traffic: int | None = None
 
     def timing(self, engine: str) -> Timing | None:
         """The figures of that engine; None if it failed or did not take part."""
@@ -261,7 +265,7 @@ class Comparison:
                         raise AssertionError("a turn answered as a load")
         timings = _timings(progress)
         results = tuple((timings | failures)[engine] for engine in self._engines)
-        return Row(case.name, case.group, self._threads, case.flops, results)
+        return Row(case.name, case.group, self._threads, case.flops, results, case.traffic)
 
     def _load_options(self, engine: str) -> Mapping[str, object]:
         return self._options if engine == "tasor" else {}

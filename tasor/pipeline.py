@@ -25,7 +25,9 @@ from graphopt.onnx_import.errors import ModelError, printable, quoted
 from graphopt.optimize import Optimized, optimize, prepare
 from graphopt.search import AnalyticCost, SearchResult, SearchSettings, search, search_rules
 from tasor.errors import UsageError
+from tasor.machine_choice import MachineSource, chosen_machine
 from tensorgen.build import BuildError, ToolMissing, compiler_version, find_compiler
+from tensorgen.machine import Machine, machine_document
 from tensorgen.module_spec import WeightMode
 from tensorgen.ports import c_identifier
 from tensorgen.target import Target
@@ -57,7 +59,9 @@ class Settings:
     """How it is to be compiled; `weights` None lets their size decide where they are kept.
 
     `search` looks for cheaper graphs. `winograd` lets kernels filter convolutions with fewer
-    products, which rounds more. With `strict` there is neither: both reorder sums.
+    products, which rounds more. With `strict` there is neither: both reorder sums. `machine` has
+    the constants that schedules are chosen by; None means those that are typical for the target,
+    with which the same model gives the same bytes everywhere.
     """
 
     target: Target
@@ -66,6 +70,7 @@ class Settings:
     weights: WeightMode | None = None
     search: bool = True
     winograd: bool = True
+    machine: Machine | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +119,9 @@ class Observer:
     def compiled(self, compilation: Compilation) -> None:
         """The graph has become a module."""
 
+    def remarks(self, line: str) -> None:
+        """Something that is no result, but worth knowing."""
+
 
 SILENT = Observer()
 
@@ -126,10 +134,13 @@ def settings_of(
     weights: WeightMode | None = None,
     search: bool = True,
     winograd: bool = True,
+    machine: MachineSource | None = None,
+    observer: Observer = SILENT,
 ) -> Settings:
     """Settings with every default filled in: as many threads as the target has cores.
 
-    Raises TargetError for a target that is not known, UsageError for the other values.
+    Raises TargetError for a target that is not known, what `chosen_machine` does, UsageError for
+    the other values.
     """
     chosen = target if isinstance(target, Target) else Target.named(target)
     if threads is None:
@@ -143,7 +154,8 @@ def settings_of(
         raise UsageError(
             f"weights: expected c, object or file, got {printable(weights)}; choose one of these"
         )
-    return Settings(chosen, threads, strict, weights, search, winograd)
+    constants = chosen_machine(machine, chosen, threads, observer.remarks)
+    return Settings(chosen, threads, strict, weights, search, winograd, constants)
 
 
 def library_name(model: ModelSource) -> str:
@@ -178,7 +190,9 @@ def search_stage(
     if settings.strict or not settings.search:
         return None
     observer.begins("search")
-    costs = AnalyticCost(settings.target, settings.threads, filtering=settings.winograd)
+    costs = AnalyticCost(
+        settings.target, settings.threads, settings.machine, filtering=settings.winograd
+    )
     result = search(graph, search_rules(), costs, COMPILE_SEARCH)
     observer.searched(result)
     return result
@@ -198,7 +212,8 @@ def run_stages(question: Question, settings: Settings, observer: Observer = SILE
         threads=settings.threads,
         strict=settings.strict,
         weights=settings.weights,
-        metadata=_metadata(question, graph, _rules_applied(optimized, searched), settings.target),
+        metadata=_metadata(question, graph, _rules_applied(optimized, searched), settings),
+        machine=settings.machine,
         filtering=settings.winograd,
     )
     observer.compiled(compilation)
@@ -230,14 +245,16 @@ def model_sha256(model: ModelSource) -> str:
 
 
 def _metadata(
-    question: Question, graph: Graph, rules: tuple[tuple[str, int], ...], target: Target
+    question: Question, graph: Graph, rules: tuple[tuple[str, int], ...], settings: Settings
 ) -> dict[str, object]:
     try:
-        compiler = compiler_version(find_compiler(target))
+        compiler = compiler_version(find_compiler(settings.target))
     except (ToolMissing, BuildError):
         # The C is the same without a compiler, or with one that does not say what it is.
         compiler = "unknown"
+    machine = settings.machine
     return {
+        **({} if machine is None else {"machine": machine_document(machine)}),
         "compiler": printable(compiler),
         "fixed_inputs": sorted(question.bindings),
         "graph_digest": graph.digest,

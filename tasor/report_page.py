@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from base64 import b64encode
 from functools import lru_cache
 from hashlib import sha256
@@ -10,6 +11,9 @@ from pathlib import Path
 import jinja2
 
 _TEMPLATES = Path(__file__).parent / "templates"
+
+_UNPRINTED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Control characters, those that turn the direction of text, and halves of characters."""
 
 
 def shipped_text(name: str) -> str:
@@ -34,3 +38,8 @@ def page_template(name: str) -> jinja2.Template:
         autoescape=True,
     )
     return environment.get_template(name)
+
+
+def printed(page: str) -> str:
+    """A page with a question mark for each character that a browser should not be given."""
+    return _UNPRINTED.sub("?", page)

@@ -86,6 +86,9 @@ class Reporter(Observer):
         if self._verbosity.progress:
             self._console.print(line, soft_wrap=True)
 
+    def remarks(self, line: str) -> None:
+        self.say(f"note: {line}")
+
     def begins(self, step: str) -> None:
         self._end_step()
         self._step, self._started = step, time.perf_counter()

@@ -9,7 +9,6 @@ whole. What it does not: judge rules, or write files.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,14 +16,10 @@ from markupsafe import Markup
 
 from tasor.audit_views import RuleView, rule_view
 from tasor.graph_drawing import GRAPH_STYLE
-from tasor.report_page import page_template, shipped_text, source_hash
+from tasor.report_page import page_template, printed, shipped_text, source_hash
 
 _MOST_TEXT, _LEAST_TEXT, _ALL_TEXT = 200_000, 10_000, 8_000_000
 """Characters of proof on the page: of one rule at most and at least, of all rules together."""
-
-
-_UNPRINTED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-"""Control characters, those that turn the direction of text, and halves of characters."""
 
 
 def report_files(audit: Mapping[str, Any]) -> dict[str, bytes]:
@@ -57,7 +52,7 @@ def report_html(audit: Mapping[str, Any]) -> str:
         rules=views,
         footer=_footer(audit),
     )
-    return _UNPRINTED.sub("?", page)
+    return printed(page)
 
 
 def report_markdown(audit: Mapping[str, Any]) -> str:
@@ -91,7 +86,7 @@ def report_markdown(audit: Mapping[str, Any]) -> str:
     for heading, said in (("Trusted", "trusted"), ("Not claimed", "not_claimed")):
         if audit.get(said):
             lines += ["", f"## {heading}", "", *(f"- {_cell(line)}" for line in audit[said])]
-    return _UNPRINTED.sub("?", "\n".join([*lines, ""]))
+    return printed("\n".join([*lines, ""]))
 
 
 def summary_line(summary: Mapping[str, Any]) -> str:

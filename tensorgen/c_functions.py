@@ -18,12 +18,13 @@ from types import MappingProxyType
 
 from tensorgen.c_function import INLINE_MACRO, CFunction
 from tensorgen.c_functions_arithmetic import ARITHMETIC
-from tensorgen.c_functions_avx512 import AVX512
 from tensorgen.c_functions_conversion import CONVERSION
 from tensorgen.c_functions_exponential import EXPONENTIAL
 from tensorgen.c_functions_integer import INTEGER, INTEGER_SUFFIX
 from tensorgen.c_functions_logarithmic import LOGARITHMIC
+from tensorgen.c_functions_transpose import TRANSPOSE
 from tensorgen.c_functions_trigonometric import TRIGONOMETRIC
+from tensorgen.c_functions_vectors import VECTOR_FUNCTIONS
 from tensorgen.types import bfloat16, boolean, dtype_named, float16, float32, float64
 
 __all__ = ["C_FUNCTIONS", "CFunction", "c_cast_for", "c_function_for", "definitions"]
@@ -35,7 +36,7 @@ C_FUNCTIONS: Mapping[str, CFunction] = MappingProxyType(
 )
 """Every function on single values by its C name."""
 
-_ALL = {**C_FUNCTIONS, **{function.name: function for function in AVX512}}
+_ALL = {**C_FUNCTIONS, **{function.name: function for function in (*VECTOR_FUNCTIONS, *TRANSPOSE)}}
 
 _SUFFIX = {
     **INTEGER_SUFFIX,

@@ -31,6 +31,7 @@ from tensorgen.expr import (
 )
 from tensorgen.flat import flat_index, flat_loads, index_terms, mergeable, merged_name
 from tensorgen.loop import FIRST_LOOP
+from tensorgen.prologue import Prologue, is_padding, prologue_of
 from tensorgen.simplify import Affine, affine, simplify
 from tensorgen.task import Task
 from tensorgen.types import DType, float32, float64, int64
@@ -48,10 +49,10 @@ assert SPLIT_BASE < EPILOGUE_BASE < FIRST_LOOP
 class Contraction:
     """`sum(reduction) factors[0] * factors[1]` for all values of `axes`.
 
-    `factors` are flat affine indices into the task's inputs `operands`. `coordinates` gives each
-    axis of the original stage in terms of `axes`. `result` is the flat index of the task's result
-    and `epilogue` its value, in terms of `axes`, where the load of `stage_operand` stands for the
-    sum and every load has one flat index.
+    `factors` are flat affine indices into the task's operands `operands`: inputs, or the stage
+    in front that `prologue` describes. `result` is the flat index of the task's result and
+    `epilogue` its value, in terms of `axes`, where the load of `stage_operand` stands for the sum
+    and every load has one flat index.
     """
 
     axes: tuple[Axis, ...]
@@ -62,13 +63,23 @@ class Contraction:
     result: Expr
     epilogue: Expr
     stage_operand: int
+    prologue: Prologue | None = None
+
+    def constant(self, task: Task) -> tuple[bool, bool]:
+        """Whether each factor is known at compile time."""
+        first, second = (n < len(task.inputs) and task.constant[n] for n in self.operands)
+        return first, second
 
 
 def contraction_of(task: Task) -> Contraction | None:
-    """The task as a contraction with an optional elementwise epilogue; None if it is not one."""
-    if len(task.stages) > 2 or task.outputs != (len(task.stages) - 1,):
+    """The task as a contraction with an optional elementwise epilogue, and an optional prologue
+    that makes one of its operands; None if it is not one."""
+    if len(task.stages) > 3 or task.outputs != (len(task.stages) - 1,):
         return None
-    stage = task.stages[0]
+    first = 1 if is_padding(task.stages[0]) else 0
+    if not first < len(task.stages) <= first + 2:
+        return None
+    stage = task.stages[first]
     body = stage.body
     if not (isinstance(body, Reduce) and body.fold is Fold.SUM):
         return None
@@ -79,15 +90,19 @@ def contraction_of(task: Task) -> Contraction | None:
             pass
         case _:
             return None
-    if max(left.operand, right.operand) >= len(task.inputs) or stage.type.size == 0:
+    if stage.type.size == 0:
         return None
-    epilogue = _epilogue(task)
+    made = [n for n, load in enumerate((left, right)) if load.operand >= len(task.inputs)]
+    if len(made) != first:
+        return None
+    epilogue = _epilogue(task, first)
     if epilogue is None:
         return None
     result, value = epilogue
     terms = [flat_index(load.indices, load.type.shape) for load in (left, right)]
+    places = [index for n in made for index in (left, right)[n].indices]
     names = itertools.count(SPLIT_BASE)
-    axes, values = split_axes(terms, (*stage.axes, *body.axes), names)
+    axes, values = split_axes([*terms, *places], (*stage.axes, *body.axes), names)
     reduction = tuple(axis for axis in axes if axis in _all_free(values, body.axes))
     axes = tuple(axis for axis in axes if axis not in reduction)
     terms = [_replaced(term, values) for term in terms]
@@ -95,6 +110,12 @@ def contraction_of(task: Task) -> Contraction | None:
     factors = [affine(term) for term in terms]
     if any(not isinstance(atom, Axis) for factor in factors for atom, _ in factor.terms):
         return None
+    prologue = None
+    if made:
+        places = [_replaced(place, values) for place in places]
+        prologue = prologue_of(made[0], task.stages[0], places)
+        if prologue is None:
+            return None
     ones = {axis: const(0, int64) for axis in (*axes, *reduction) if axis.extent == 1}
     return Contraction(
         tuple(axis for axis in axes if axis.extent != 1),
@@ -104,7 +125,8 @@ def contraction_of(task: Task) -> Contraction | None:
         body.dtype,
         _replaced(result, dict(ones)),
         flat_loads(_replaced(value, dict(ones))),
-        len(task.inputs),
+        len(task.inputs) + first,
+        prologue,
     )
 
 
@@ -158,17 +180,18 @@ def _all_free(values: dict[Axis, Expr], axes: Sequence[Axis]) -> frozenset[Axis]
     return frozenset().union(*(free_axes(values.get(axis, axis)) for axis in axes))
 
 
-def _epilogue(task: Task) -> tuple[Expr, Expr] | None:
-    """Flat index and value of the result in terms of the first stage's axes; None if the result's
-    elements do not correspond one to one to the sum's."""
-    count = len(task.inputs)
-    stage = task.stages[0]
-    if len(task.stages) == 1:
+def _epilogue(task: Task, position: int) -> tuple[Expr, Expr] | None:
+    """Flat index and value of the result in terms of the axes of the sum, which is the stage at
+    `position`; None if the result's elements do not correspond one to one to the sum's."""
+    count = len(task.inputs) + position
+    stage = task.stages[position]
+    if len(task.stages) == position + 1:
         index = flat_index(stage.axes, stage.type.shape)
         return index, Load(count, stage.type, stage.axes)
-    last = task.stages[1]
-    sums = [load for load in loads(last.body) if load.operand == count]
-    if len(sums) != 1 or any(isinstance(term, Reduce) for term in walk(last.body)):
+    last = task.stages[position + 1]
+    made = [load for load in loads(last.body) if load.operand >= len(task.inputs)]
+    sums = [load for load in made if load.operand == count]
+    if len(sums) != 1 or made != sums or any(isinstance(term, Reduce) for term in walk(last.body)):
         return None
     axes, values = split_axes(sums[0].indices, last.axes, itertools.count(EPILOGUE_BASE))
     indices = [_replaced(index, values) for index in sums[0].indices]
@@ -242,6 +265,11 @@ class Roles:
     vectors: tuple[Axis, ...]
     reduction: tuple[Axis, ...]
 
+    @property
+    def outer(self) -> tuple[Axis, ...]:
+        """The axes that loops go over as a whole."""
+        return (*self.batch, *self.rows[:-1], *self.vectors[:-1])
+
 
 def assign_roles(contraction: Contraction, vector: int) -> Roles:
     """Roles of the axes if factor `vector` lies along the lanes."""
@@ -290,14 +318,20 @@ def _merged(contraction: Contraction, axes: list[Axis]) -> tuple[Contraction, li
             contraction.result,
             *index_terms(contraction.epilogue),
             *(factor.expr for factor in contraction.factors),
+            *(index.expr for index in _read_at(contraction)),
         ]
         if not mergeable(outer, inner, terms):
             continue
         merged = Axis(inner.position, outer.extent * inner.extent, merged_name(outer, inner))
         values: dict[Axis, Expr] = {outer: const(0, int64), inner: merged}
         first, second = (affine(_replaced(f.expr, values)) for f in contraction.factors)
+        prologue = contraction.prologue
+        if prologue is not None:
+            places = tuple(affine(_replaced(i.expr, values)) for i in prologue.indices)
+            prologue = replace(prologue, indices=places)
         contraction = replace(
             contraction,
+            prologue=prologue,
             axes=tuple(merged if a == inner else a for a in contraction.axes if a != outer),
             reduction=tuple(
                 merged if a == inner else a for a in contraction.reduction if a != outer
@@ -308,3 +342,8 @@ def _merged(contraction: Contraction, axes: list[Axis]) -> tuple[Contraction, li
         )
         axes = [*axes[:position], merged, *axes[position + 2 :]]
     return contraction, axes
+
+
+def _read_at(contraction: Contraction) -> tuple[Affine, ...]:
+    """Where the contraction reads its prologue, if it has one."""
+    return () if contraction.prologue is None else contraction.prologue.indices

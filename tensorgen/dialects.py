@@ -18,14 +18,17 @@ class VectorDialect:
     Placeholders: {p} pointer, {v} register, {x} scalar, {a} {b} {c} registers, {n} lane count,
     {m} lane mask as a hexadecimal constant. Without `load_partial`, fewer lanes are read through a
     zeroed array. With `loads_ahead`, compilers move all loads of a step to its begin, whatever the
-    order in the source: each broadcast element takes a register of its own.
+    order in the source: each broadcast element takes a register of its own. A broadcast element
+    counts as `broadcast_loads` of `loads_per_cycle`: half where loads of whole vectors take both
+    ports and multiply-adds broadcast from memory, one where it is an instruction of its own.
 
     `operations` are those on two registers, by the name of the scalar operator; `max_number` and
     `min_number` are `max` and `min` where {b} is no NaN. `alternate` takes the even, or the odd,
     lanes of {a} and {b}; it may use the constant {i}, whose declarations are `indices`. `choose`
     takes the lanes of {m} from {v}, the others are {x}. `load_signed` reads the lanes for which {s}
     has -1 instead of 0, where there is no `load_partial`; then `choose` goes by {s}. `narrower` are
-    shorter vectors of the same elements.
+    shorter vectors of the same elements. `transposes` tells that blocks of them are transposed in
+    registers (`lane_vectors`).
     """
 
     type: str
@@ -40,6 +43,7 @@ class VectorDialect:
     registers: int
     loads_per_cycle: float
     multiply_adds_per_cycle: float
+    broadcast_loads: float = 1.0
     loads_ahead: bool = False
     operations: tuple[tuple[str, str], ...] = ()
     alternate: tuple[str, str] = ("{a}", "{b}")
@@ -47,6 +51,17 @@ class VectorDialect:
     load_signed: str | None = None
     choose: str | None = None
     narrower: tuple[VectorDialect, ...] = ()
+    transposes: bool = False
+
+    @property
+    def temporaries(self) -> int:
+        """Registers that a multiply-add takes beside accumulator and vector: for the broadcast
+        element, and for a product that is rounded before it is added."""
+        return 2 if self.multiply_add == self.multiply_then_add else 1
+
+    def unfused(self) -> VectorDialect:
+        """The same vectors without fused multiply-adds."""
+        return replace(self, multiply_add=self.multiply_then_add)
 
     def operation(self, name: str) -> str | None:
         """The template of an operation on two registers; None if there is no instruction."""
@@ -104,6 +119,7 @@ _AVX512 = VectorDialect(
     registers=32,
     loads_per_cycle=1.0,
     multiply_adds_per_cycle=1.0,
+    broadcast_loads=0.5,
     operations=_masked_operations("_mm512", "ps"),
     choose="_mm512_mask_mov_ps(_mm512_set1_ps({x}), (__mmask16){m}, {v})",
     alternate=_permuted("_mm512", "ps"),
@@ -122,6 +138,7 @@ _AVX512_DOUBLE = VectorDialect(
     registers=32,
     loads_per_cycle=1.0,
     multiply_adds_per_cycle=1.0,
+    broadcast_loads=0.5,
     operations=_masked_operations("_mm512", "pd"),
     choose="_mm512_mask_mov_pd(_mm512_set1_pd({x}), (__mmask8){m}, {v})",
     alternate=_permuted("_mm512", "pd"),
@@ -313,7 +330,7 @@ _AVX2_4 = replace(
 _AVX2_2_DOUBLE = replace(_SSE42_DOUBLE, multiply_add="_mm_fmadd_pd({a}, {b}, {c})")
 
 VECTOR_DIALECTS: dict[tuple[str, str], VectorDialect] = {
-    ("avx512", "float32"): replace(_AVX512, narrower=(_AVX512_8, _AVX512_4)),
+    ("avx512", "float32"): replace(_AVX512, narrower=(_AVX512_8, _AVX512_4), transposes=True),
     ("avx512", "float64"): replace(
         _AVX512_DOUBLE,
         narrower=(_masked(_AVX2_DOUBLE, "_mm256", "pd"), _masked(_SSE42_DOUBLE, "_mm", "pd")),

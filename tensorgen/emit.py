@@ -41,7 +41,7 @@ from tensorgen.expr import (
     children,
     const,
 )
-from tensorgen.lane_vectors import LaneVectors, fold_function
+from tensorgen.lane_vectors import LaneVectors, fold_function, transpose_function
 from tensorgen.loop import (
     Allocate,
     Alternate,
@@ -54,10 +54,12 @@ from tensorgen.loop import (
     LoopKernel,
     LoopKind,
     MultiplyAdd,
+    Prefetch,
     Register,
     Space,
     Stmt,
     Store,
+    TransposeBlock,
     VectorApply,
     VectorLoad,
     VectorStore,
@@ -270,6 +272,8 @@ class _Printer:
                     self.functions.add(function)
                     element = self._element(folded, const(0, int64))
                     self.line(f"{element} = {function}({self.buffers[lanes.number][1]});")
+            case TransposeBlock():
+                self._transpose(statement)
             case Declare(registers=registers, body=body):
                 for register in registers:
                     assert self.fresh(register.name) == register.name, "registers nest"
@@ -280,6 +284,10 @@ class _Printer:
                 self._assignment(f"{register.name} = ", filled)
             case VectorLoad():
                 self._vector_load(statement)
+            case Prefetch(buffer=buffer, index=index):
+                self.used.add(buffer.number)
+                name = self.buffers[buffer.number][1]
+                self.line(f"TASOR_PREFETCH({name}, {self.text(index)});")
             case VectorStore():
                 self._vector_store(statement)
             case MultiplyAdd(target=target, left=left, right=right):
@@ -297,6 +305,17 @@ class _Printer:
                 self._alternate(statement)
             case _:
                 assert_never(statement)
+
+    def _transpose(self, block: TransposeBlock) -> None:
+        function = transpose_function(self.spelling.isa, block)
+        if function is None:
+            self.block(block.body)
+            return
+        self.functions.add(function)
+        source = self._pointer(block.source, block.index)
+        target = self._pointer(block.target, block.target_index)
+        arguments = f"{block.step}, {block.rows}, {target}, {block.target_step}, {block.columns}"
+        self._assignment("", f"{function}({source}, {arguments})")
 
     def _loop(self, loop: For) -> None:
         vectors = None

@@ -7,7 +7,7 @@ read ahead of a condition, so they vectorize neither as long as it stands inside
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 
 from tensorgen.expr import (
@@ -31,21 +31,31 @@ Leaf = Callable[[Store], tuple[Stmt, ...]]
 
 def lane_choices(lane: Axis, store: Store, leaf: Leaf) -> tuple[Stmt, ...]:
     """A store for every lane, under the conditions that do not depend on the lane."""
+
+    def over_lanes(inner: Store) -> tuple[Stmt, ...]:
+        if lane.extent > 1:
+            return leaf(inner)
+        return (Store(inner.buffer, _at_zero(inner.index, lane), _at_zero(inner.value, lane)),)
+
+    return shared_choices((lane,), store, over_lanes)
+
+
+def shared_choices(axes: Collection[Axis], store: Store, leaf: Leaf) -> tuple[Stmt, ...]:
+    """What `leaf` makes of a store, under the conditions that depend on none of the axes."""
     value = store.value
     if isinstance(value, Select):
-        shared = [part for part in _conjuncts(value.condition) if lane not in free_axes(part)]
+        parts = tuple(_conjuncts(value.condition))
+        shared = [part for part in parts if free_axes(part).isdisjoint(axes)]
         if shared:
-            own = [part for part in _conjuncts(value.condition) if part not in shared]
+            own = [part for part in parts if part not in shared]
             chosen = select(all_of(own), value.then, value.otherwise) if own else value.then
             return (
                 If(
                     all_of(shared),
-                    lane_choices(lane, replace(store, value=chosen), leaf),
-                    lane_choices(lane, replace(store, value=value.otherwise), leaf),
+                    shared_choices(axes, replace(store, value=chosen), leaf),
+                    shared_choices(axes, replace(store, value=value.otherwise), leaf),
                 ),
             )
-    if lane.extent == 1:
-        return (Store(store.buffer, _at_zero(store.index, lane), _at_zero(value, lane)),)
     return leaf(store)
 
 

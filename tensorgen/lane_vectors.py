@@ -14,25 +14,24 @@ from types import MappingProxyType
 
 from tensorgen.dialects import VectorDialect, vector_dialect
 from tensorgen.expr import Apply, Expr, Fold, Load, free_axes, walk
-from tensorgen.loop import Buffer, For, Store
+from tensorgen.loop import Buffer, For, Store, TransposeBlock
 from tensorgen.simplify import affine
 from tensorgen.types import float32
+from tensorgen.vector_spelling import VECTOR_SPELLINGS
 
+_WORDS = ("add", "sub", "mul", "div", "sqrt")
+_FUNCTIONS = {
+    **dict.fromkeys(("max", "min"), "({0}, {1})"),
+    **dict.fromkeys(("exp", "sigmoid", "tanh", "erf"), "({0})"),
+    "quotient": "({0}, {1}, {2})",
+}
 _OPERATIONS: Mapping[str, Mapping[str, str]] = MappingProxyType({
-    "avx512": MappingProxyType({
-        "add": "_mm512_add_ps({0}, {1})",
-        "sub": "_mm512_sub_ps({0}, {1})",
-        "mul": "_mm512_mul_ps({0}, {1})",
-        "div": "_mm512_div_ps({0}, {1})",
-        "sqrt": "_mm512_sqrt_ps({0})",
-        "max": "tasor_max_f32x16({0}, {1})",
-        "min": "tasor_min_f32x16({0}, {1})",
-        "exp": "tasor_exp_f32x16({0})",
-        "sigmoid": "tasor_sigmoid_f32x16({0})",
-        "tanh": "tasor_tanh_f32x16({0})",
-        "erf": "tasor_erf_f32x16({0})",
-        "quotient": "tasor_quotient_f32x16({0}, {1}, {2})",
-    }),
+    isa: MappingProxyType({
+        **{word: spelling.words[word] for word in _WORDS},
+        **{name: f"tasor_{name}_{spelling.suffix}{arguments}"
+           for name, arguments in _FUNCTIONS.items()},
+    })
+    for isa, spelling in VECTOR_SPELLINGS.items()
 })  # fmt: skip
 """How an instruction set spells scalar operators on vectors of float32, as templates."""
 
@@ -53,6 +52,18 @@ _FOLDS: Mapping[tuple[str, str, int], Mapping[Fold, str]] = MappingProxyType({
 def fold_function(isa: str, lanes: Buffer, fold: Fold) -> str | None:
     """The C function with which an instruction set folds lane accumulators; None without one."""
     return _FOLDS.get((isa, lanes.dtype.name, lanes.size), {}).get(fold)
+
+
+_TRANSPOSES: Mapping[tuple[str, str, int], Mapping[int, str]] = MappingProxyType({
+    ("avx512", "float32", 16): {4: "tasor_transpose_f32x4", 16: "tasor_transpose_f32x16"},
+})  # fmt: skip
+"""The C functions that transpose a block of so many columns, by the most rows."""
+
+
+def transpose_function(isa: str, block: TransposeBlock) -> str | None:
+    """The C function with which an instruction set transposes a block; None without one."""
+    functions = _TRANSPOSES.get((isa, block.source.dtype.name, block.lanes), {})
+    return next((name for rows, name in functions.items() if block.rows <= rows), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +138,9 @@ class LaneVectors:
         a buffer by its number, `fresh` makes a name.
         """
         mask = f"0x{(1 << count) - 1:X}"
+        signs = ", ".join("-1" if n < count else "0" for n in range(self.dialect.lanes))
         whole = count == self.dialect.lanes
+        part_load = self.dialect.load_partial or self.dialect.load_signed
         stored: dict[bytes, str] = {}
 
         def text(term: Expr) -> str:
@@ -137,23 +150,27 @@ class LaneVectors:
                 return self.dialect.fill.format(x=scalar(term))
             match term:
                 case Load(operand=operand, indices=(index,)):
-                    template = self.dialect.load if whole else self.dialect.load_partial
-                    assert template is not None
-                    return template.format(p=pointer(operand, index), m=mask)
+                    template = self.dialect.load if whole else part_load
+                    assert template is not None, "lanes can be left out"
+                    return template.format(p=pointer(operand, index), m=mask, s=signs)
                 case Apply(op=op, args=args):
                     return self.operations[op.name].format(*map(text, args))
                 case _:
                     raise AssertionError("the term has no vector form")
 
-        template = self.dialect.store if whole else self.dialect.store_partial
-        assert template is not None
         for statement in self.loop.body:
             assert isinstance(statement, Store)
             name = fresh(_name(statement.buffer))
             yield f"const {self.dialect.type} {name} = {text(statement.value)};"
-            yield template.format(
-                p=pointer(statement.buffer.number, statement.index), m=mask, v=name
-            )
+            place = pointer(statement.buffer.number, statement.index)
+            store = self.dialect.store if whole else self.dialect.store_partial
+            if store is not None:
+                yield store.format(p=place, m=mask, v=name)
+            else:
+                part = fresh(f"{statement.buffer.name}_part")
+                yield f"{statement.buffer.dtype.c_name} {part}[{self.dialect.lanes}];"
+                yield self.dialect.store.format(p=part, v=name)
+                yield f"memcpy({place}, {part}, {count} * sizeof({part}[0]));"
             stored[statement.buffer.at(statement.index).digest] = name
 
 

@@ -118,6 +118,26 @@ class FoldLanes:
 
 
 @dataclass(frozen=True, slots=True)
+class TransposeBlock:
+    """`target[target_index + j * target_step + i] = source[index + i * step + j]` for all i below
+    `rows` and j below `columns`, both at most `lanes`.
+
+    `body` is the same written out, for instruction sets that have no function for it.
+    """
+
+    target: Buffer
+    target_index: Expr
+    target_step: int
+    source: Buffer
+    index: Expr
+    step: int
+    rows: int
+    columns: int
+    lanes: int
+    body: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Register:
     """A vector variable of `lanes` elements; its name is unique where it is declared."""
 
@@ -155,6 +175,14 @@ class VectorLoad:
     first: int = 0
     outside: float = 0.0
     kept: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Prefetch:
+    """Bring the line of `buffer[index]` near, for a later load. A hint: `index` may lie outside."""
+
+    buffer: Buffer
+    index: Expr
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,9 +231,11 @@ Stmt = (
     | Allocate
     | If
     | FoldLanes
+    | TransposeBlock
     | Declare
     | Fill
     | VectorLoad
+    | Prefetch
     | VectorStore
     | MultiplyAdd
     | VectorApply
@@ -278,7 +308,7 @@ def statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
     for statement in body:
         yield statement
         match statement:
-            case For() | Allocate() | FoldLanes() | Declare():
+            case For() | Allocate() | FoldLanes() | TransposeBlock() | Declare():
                 yield from statements(statement.body)
             case If():
                 yield from statements(statement.body)
@@ -287,6 +317,7 @@ def statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
                 Store()
                 | Fill()
                 | VectorLoad()
+                | Prefetch()
                 | VectorStore()
                 | MultiplyAdd()
                 | VectorApply()

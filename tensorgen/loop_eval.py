@@ -24,9 +24,11 @@ from tensorgen.loop import (
     If,
     LoopKernel,
     MultiplyAdd,
+    Prefetch,
     Register,
     Stmt,
     Store,
+    TransposeBlock,
     VectorApply,
     VectorLoad,
     VectorStore,
@@ -108,7 +110,7 @@ def _run(statement: Stmt, state: _State) -> None:
         case If(condition=condition):
             chosen = statement.body if bool(_value(condition, state)) else statement.otherwise
             _run_block(chosen, state)
-        case FoldLanes() | Declare():
+        case FoldLanes() | TransposeBlock() | Declare():
             _run_block(statement.body, state)
         case Fill(register=register, value=value):
             state.registers[register] = np.full(
@@ -116,6 +118,8 @@ def _run(statement: Stmt, state: _State) -> None:
             )
         case VectorLoad():
             _vector_load(statement, state)
+        case Prefetch():
+            pass
         case VectorStore(buffer=buffer, index=index, register=register, count=count):
             memory, start = state.memory[buffer.number], int(_value(index, state))
             for lane in range(count):

@@ -9,6 +9,9 @@ high-performance matrix multiplication", 2008, without the cache blocking.)
 Layouts of relaid factors, zero-filled up to whole tiles:
 - vector factor: batch, outer vector axes, vector tile, reduction, lane;
 - broadcast factor: batch, outer row axes, row tile, reduction, row.
+
+A prologue (padding) is made slab by slab: inside the outermost loops each thread fills a slab of
+its own with what the tiles inside read, so that it stays in the cache of the core that reads it.
 """
 
 from __future__ import annotations
@@ -41,6 +44,7 @@ from tensorgen.loop import (
     LoopKind,
     MultiplyAdd,
     Numbers,
+    Prefetch,
     Register,
     Space,
     Stmt,
@@ -51,10 +55,16 @@ from tensorgen.loop import (
 )
 from tensorgen.lower_epilogue import along_lanes, epilogue_value
 from tensorgen.lower_loops import Span, replace_axes, spans
+from tensorgen.lower_prologue import slab_loops
+from tensorgen.lower_transpose import transposed
+from tensorgen.prologue import Slab
 from tensorgen.schedule import RegisterTile, ScheduleError, VectorSource
 from tensorgen.simplify import Affine, affine, simplify
 from tensorgen.task import Task
 from tensorgen.types import TensorType, int64
+
+LINE_BYTES = 64
+"""Bytes that a cache brings at once, on every machine worth asking ahead on."""
 
 Packing = tuple[TensorExpr | None, ...]
 
@@ -97,6 +107,8 @@ class _TileLowering:
     output: Buffer
     packing: list[TensorExpr | None]
     panel: Buffer | None
+    slab: tuple[Slab, Buffer] | None
+    fixed: tuple[Axis, ...]
     axes: dict[Axis, Expr]
 
     @staticmethod
@@ -131,8 +143,15 @@ class _TileLowering:
         if schedule.source is VectorSource.RUNTIME:
             size = _length(roles.reduction) * schedule.vectors * schedule.lanes
             panel = numbers.buffer("panel", contraction.dtype, size, Space.SCRATCH)
+        slab = None
+        fixed: tuple[Axis, ...] = ()
+        if contraction.prologue is not None:
+            fixed = contraction.prologue.moved_by(roles.outer)[: schedule.prologue]
+            part = Slab.of(contraction.prologue, fixed)
+            space = Space.SCRATCH if fixed else Space.SHARED
+            slab = part, numbers.buffer("padded", contraction.dtype, part.size, space)
         return _TileLowering(
-            task, schedule, roles, numbers, tuple(inputs), output, packing, panel, {}
+            task, schedule, roles, numbers, tuple(inputs), output, packing, panel, slab, fixed, {}
         )
 
     @property
@@ -148,27 +167,57 @@ class _TileLowering:
         row_name, extent = ("m", 1) if not roles.rows else _named(roles.rows[-1])
         column_name, columns = _named(roles.vectors[-1])
         width = schedule.vectors * schedule.lanes
-        kind = LoopKind.PARALLEL if schedule.parallel else LoopKind.SERIAL
+        fixed = [self.axes[axis] for axis in self.fixed]
+        around = tuple(axis for axis in fixed if isinstance(axis, Axis))
+        shared = LoopKind.PARALLEL if schedule.parallel else LoopKind.SERIAL
+
+        def along(block: _Block) -> tuple[Axis, ...]:
+            return tuple(axis for axis in (*outer_vectors, *block.loop) if axis not in around)
+
+        def across(block: _Block) -> tuple[Axis, ...]:
+            return tuple(axis for axis in (*outer_rows, *block.loop) if axis not in around)
+
+        column_blocks = [self._block(column_name, s, width) for s in spans(columns, width)]
+        row_blocks = [self._block(row_name, s, schedule.rows) for s in spans(extent, schedule.rows)]
+        first, second = (column_blocks, row_blocks)
+        outside, inside = along, across
+        if not schedule.vectors_outer:
+            first, second, outside, inside = row_blocks, column_blocks, across, along
+        batch = tuple(axis for axis in batch if axis not in around)
+        kind = LoopKind.SERIAL if around else shared
         body: list[Stmt] = []
-        for column_span in spans(columns, width):
-            column = self._block(column_name, column_span, width)
+        for outer in first:
             tiles: list[Stmt] = []
-            for row_span in spans(extent, schedule.rows):
-                row = self._block(row_name, row_span, schedule.rows)
+            for inner in second:
+                row, column = (inner, outer) if schedule.vectors_outer else (outer, inner)
                 tile = self._tile(row, column)
-                along, across = (*outer_vectors, *column.loop), (*outer_rows, *row.loop)
-                if self.panel is not None:
-                    tiles.extend(nested(across, tile, LoopKind.SERIAL))
+                if schedule.grid:
+                    grid = (*batch, *outside(outer), *inside(inner))
+                    body.extend(nested(grid, tile, kind))
                 else:
-                    inner = (*along, *across) if schedule.vectors_outer else (*across, *along)
-                    body.extend(nested((*batch, *inner), tile, kind))
+                    tiles.extend(nested(inside(inner), tile, LoopKind.SERIAL))
             if self.panel is not None:
-                packed = (*self._pack_panel(column), *tiles)
-                columns_loops = (*batch, *outer_vectors, *column.loop)
-                body.extend(nested(columns_loops, (Allocate(self.panel, packed),), kind))
-        scratch = () if self.panel is None else (self.panel,)
+                tiles = [Allocate(self.panel, (*self._pack_panel(outer), *tiles))]
+            body.extend(nested((*batch, *outside(outer)), tuple(tiles), kind) if tiles else ())
+        if self.slab is not None:
+            slab, buffer = self.slab
+            made = slab_loops(
+                slab, self.inputs, buffer, self.axes, self.numbers,
+                parallel=schedule.parallel and not around,
+            )  # fmt: skip
+            body = list(nested(around, (Allocate(buffer, (*made, *body)),), shared))
+        buffers = (self.panel, None if self.slab is None else self.slab[1])
+        scratch = tuple(buffer for buffer in buffers if buffer is not None)
         kernel = LoopKernel(self.inputs, (self.output,), scratch, tuple(body))
         return kernel, tuple(self.packing)
+
+    def _read(self, factor: int) -> tuple[Buffer, Affine]:
+        """The buffer from which a factor is read, and where."""
+        prologue = self.contraction.prologue
+        if self.slab is not None and prologue is not None and prologue.factor == factor:
+            slab, buffer = self.slab
+            return buffer, slab.read
+        return self.inputs[self.contraction.operands[factor]], self.contraction.factors[factor]
 
     def _loops(self, axes: Sequence[Axis]) -> tuple[Axis, ...]:
         loops = tuple(self.numbers.axis(axis.name, axis.extent) for axis in axes)
@@ -212,6 +261,7 @@ class _TileLowering:
                     kept=row.length > 1,
                 )
             )
+        step.extend(self._prefetches(row, column, point))
         for i, group in enumerate(accumulators):
             buffer, index = self._row_element(row, i, point)
             step.append(Fill(left, buffer.at(index)))
@@ -228,10 +278,9 @@ class _TileLowering:
         """Buffer and flat index of the first lane of a tile at a point of the reduction."""
         position = _row_major(self.roles.reduction, point)
         width = self.schedule.vectors * self.schedule.lanes
-        factor = self.contraction.factors[self.schedule.vector_operand]
         if self.panel is not None:
             return self.panel, simplify(position * width)
-        buffer = self.inputs[self.contraction.operands[self.schedule.vector_operand]]
+        buffer, factor = self._read(self.schedule.vector_operand)
         if self.schedule.source is VectorSource.PACKED:
             tile = self._packed_tile(factor, self.roles.vectors, width, column.tile)
             length = _length(self.roles.reduction)
@@ -241,8 +290,7 @@ class _TileLowering:
 
     def _row_element(self, row: _Block, i: int, point: dict[Axis, Expr]) -> tuple[Buffer, Expr]:
         """Buffer and flat index of the broadcast element in row `i` of a tile."""
-        factor = self.contraction.factors[1 - self.schedule.vector_operand]
-        buffer = self.inputs[self.contraction.operands[1 - self.schedule.vector_operand]]
+        buffer, factor = self._read(1 - self.schedule.vector_operand)
         if self.schedule.row_packed:
             position = _row_major(self.roles.reduction, point)
             tile = self._packed_tile(factor, self.roles.rows, self.schedule.rows, row.tile)
@@ -252,6 +300,25 @@ class _TileLowering:
         if self.roles.rows:
             values[self.roles.rows[-1]] = simplify(row.start + i)
         return buffer, replace_axes(factor.expr, values)
+
+    def _prefetches(
+        self, row: _Block, column: _Block, point: dict[Axis, Expr]
+    ) -> tuple[Prefetch, ...]:
+        """The lines of the next tile of the factor that is read in place, at a point of the
+        reduction."""
+        schedule = self.schedule
+        if not schedule.ahead:
+            return ()
+        if schedule.source is VectorSource.DIRECT:
+            buffer, index = self._vector_element(column, point)
+            length = schedule.vectors * schedule.lanes
+        else:
+            buffer, index = self._row_element(row, 0, point)
+            length = schedule.rows
+        line = LINE_BYTES // buffer.dtype.bytes
+        return tuple(
+            Prefetch(buffer, simplify(index + place)) for place in range(length, 2 * length, line)
+        )
 
     def _packed_tile(
         self, factor: Affine, tiled: tuple[Axis, ...], length: int, tile: Expr
@@ -266,9 +333,7 @@ class _TileLowering:
         """Copy one panel of the vector factor into scratch, zero-filled."""
         assert self.panel is not None
         width = self.schedule.vectors * self.schedule.lanes
-        operand = self.contraction.operands[self.schedule.vector_operand]
-        factor = self.contraction.factors[self.schedule.vector_operand]
-        buffer = self.inputs[operand]
+        buffer, factor = self._read(self.schedule.vector_operand)
         statements: tuple[Stmt, ...] = ()
         for span in (Span(0, 1, column.length), Span(column.length, 1, width - column.length)):
             if span.length == 0:
@@ -341,9 +406,31 @@ class _TileLowering:
         before, value = along_lanes(value, element, along)
         lanes_first = For(along, (Store(tile, element.indices[0], before),), LoopKind.SIMD)
         first = (For(across, (lanes_first,)),) if before != element else ()
+        if self.schedule.turned and nearness == 1:
+            turned = self._turned(tile, element, Store(self.output, index, value), across, along)
+            return (Allocate(tile, (*stores, *first, *turned)),)
         # One element after the other: compilers build slow shuffles or gathers of strided lanes.
         store = For(along, (For(across, (Store(self.output, index, value),)),), LoopKind.ROLLED)
         return (Allocate(tile, (*stores, *first, store)),)
+
+    def _turned(
+        self, tile: Buffer, element: Load, store: Store, across: Axis, along: Axis
+    ) -> tuple[Stmt, ...]:
+        """A store for every element of a tile, rows of the result at a time."""
+        position, lanes = element.indices[0], self.schedule.lanes
+        if store.value == element:
+            blocks = transposed(
+                tile, position, store.buffer, store.index, across, along, lanes, self.numbers
+            )
+            return tuple(blocks)
+        size = across.extent * along.extent
+        rows = self.numbers.buffer("rows", tile.dtype, size, Space.STACK)
+        place = simplify(along * across.extent + across)
+        blocks = transposed(tile, position, rows, place, across, along, lanes, self.numbers)
+        value = substitute(store.value, lambda t: rows.at(place) if t == element else None)
+        last = Store(store.buffer, store.index, value)
+        loop = For(along, (For(across, (last,), LoopKind.SIMD),))
+        return (Allocate(rows, (*blocks, loop)),)
 
 
 def _named(axis: Axis) -> tuple[str, int]:

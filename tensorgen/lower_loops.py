@@ -105,6 +105,15 @@ def switch_points(body: Expr, axis: Axis) -> tuple[int, ...]:
     return tuple(sorted(point for point in points if 0 < point < axis.extent))
 
 
+def pieces(body: Expr, axis: Axis, least: int = LEAST_CUT) -> tuple[tuple[int, int], ...]:
+    """First and last of the pieces of an axis on which no condition on it alone changes; the axis
+    as a whole if it is shorter than `least` or the pieces are too many."""
+    cuts = [0, *switch_points(body, axis), axis.extent]
+    if len(cuts) - 2 > MOST_CUTS or axis.extent < least:
+        return ((0, axis.extent),)
+    return tuple(pairwise(cuts))
+
+
 @dataclass(frozen=True, slots=True)
 class Joined:
     """A stage that is computed element by element where the next one, a reduction, reads it."""
@@ -177,13 +186,9 @@ class StageLowering:
 
     def _output_spans(self, stage: FlatStage, tile: int) -> tuple[Span, ...]:
         """The innermost axis cut where a condition on it alone changes, then into tiles."""
-        inner = stage.axes[-1]
-        cuts = [0, *switch_points(stage.body, inner), inner.extent]
-        if len(cuts) - 2 > MOST_CUTS or inner.extent < LEAST_CUT:
-            cuts = [0, inner.extent]
         return tuple(
             replace(span, start=span.start + first)
-            for first, last in pairwise(cuts)
+            for first, last in pieces(stage.body, stage.axes[-1])
             for span in spans(last - first, min(tile, last - first))
         )
 

@@ -29,6 +29,7 @@ from tensorgen.expr import (
     Const,
     Expr,
     Load,
+    Select,
     Tensor,
     TensorExpr,
     all_of,
@@ -38,13 +39,16 @@ from tensorgen.expr import (
     const,
     operand_name,
     select,
+    substitute,
 )
 from tensorgen.flat import flat_index
+from tensorgen.lane_choices import shared_choices
 from tensorgen.loop import (
     Allocate,
     Buffer,
     Declare,
     Fill,
+    For,
     If,
     LoopKernel,
     LoopKind,
@@ -60,7 +64,9 @@ from tensorgen.loop import (
 )
 from tensorgen.lower_contraction import Packing
 from tensorgen.lower_epilogue import along_lanes, epilogue_value
-from tensorgen.lower_loops import replace_axes, spans
+from tensorgen.lower_loops import pieces, replace_axes, spans
+from tensorgen.lower_prologue import prologue_element
+from tensorgen.lower_transpose import transposed
 from tensorgen.minimal_filtering import Row
 from tensorgen.schedule import ScheduleError, WinogradTile
 from tensorgen.simplify import affine, simplify
@@ -78,7 +84,11 @@ from tensorgen.winograd import (
 def lower_winograd(task: Task, schedule: WinogradTile) -> tuple[LoopKernel, Packing]:
     """The loops of a convolution under minimal filtering, and the packing of its inputs."""
     contraction = contraction_of(task)
-    form = None if contraction is None else filtered_contraction(contraction, task.constant)
+    form = (
+        None
+        if contraction is None
+        else filtered_contraction(contraction, contraction.constant(task))
+    )
     if form is None:
         raise ScheduleError("winograd: expected a convolution by constants, got " + str(task)[:200])
     if len(schedule.results) != len(form.filtered):
@@ -188,14 +198,13 @@ class _Lowering:
         products = numbers.buffer(
             "products", self.dtype, self.points * self.schedule.chunk * self.width, Space.SCRATCH
         )
-        data = inputs[contraction.operands[form.data]]
         body: list[Stmt] = []
         for span in spans(prod(self.strip_extents), most):
             block = self.counter("block", span.blocks)
             first = simplify(block * span.length + span.start)
             place = _Block(first, span.length, values)
             stages = (
-                *self._transform(place, data, transformed, strip),
+                *self._transform(place, inputs, transformed, strip),
                 *self._multiply(place, inputs, output, transformed, products),
             )
             body += _nested((*loops, block), stages, LoopKind.SERIAL)
@@ -220,7 +229,7 @@ class _Lowering:
     # Data
 
     def _transform(
-        self, block: _Block, data: Buffer, transformed: Buffer, strip: Buffer
+        self, block: _Block, inputs: tuple[Buffer, ...], transformed: Buffer, strip: Buffer
     ) -> tuple[Stmt, ...]:
         """B^T d B for every tile of a block of strips."""
         numbers, lanes = self.numbers, self.schedule.lanes
@@ -258,7 +267,7 @@ class _Lowering:
             across.append(Store(transformed, index, _combination(weights, elements)))
         passes = (*_over(column, lane, down), *_over(line, lane, across))
         tiles = _nested((tile,), (Allocate(columns, passes),), LoopKind.SERIAL)
-        relaid = self._relay(block, data, strip, deep, row, group)
+        relaid = self._relay(block, inputs, strip, deep, row, group)
         body = (Allocate(strip, (*relaid, *tiles)),)
         return _nested((deep, row, group), body, self._shared)
 
@@ -269,7 +278,7 @@ class _Lowering:
     def _relay(
         self,
         block: _Block,
-        data: Buffer,
+        inputs: tuple[Buffer, ...],
         strip: Buffer,
         deep: Counter,
         row: Counter,
@@ -295,25 +304,62 @@ class _Lowering:
             values |= {outer.window.output: height, outer.window.tap: const(0, int64)}
             inside.append(height < outer.positions)
         assert inner.window is not None
-        known = min(self._strip_width, inner.positions)
-        reached = self.counter("w", known)
-        values |= {inner.window.output: reached, inner.window.tap: const(0, int64)}
-        index = replace_axes(self.contraction.factors[form.data].expr, values)
-        start = line * self._strip_width
-        copied = Store(strip, simplify((start + reached) * lanes + lane), data.at(index))
-        beyond = self.counter("w", self._strip_width - known)
+        across = self.numbers.axis("w", self._strip_width)
+        values |= {inner.window.output: across, inner.window.tap: const(0, int64)}
+        inside.append(across < inner.positions)
+        element = self._datum(inputs, values)
         zero = const(0, self.dtype)
-        cleared = Store(strip, simplify((start + known + beyond) * lanes + lane), zero)
-        copy = _nested((reached,), (copied,), LoopKind.ROLLED)
-        condition = simplify(all_of(inside))
-        statements: tuple[Stmt, ...] = copy
-        if condition != const(True, condition.dtype):
-            empty = (Store(strip, copied.index, zero),)
-            clear = _nested((reached,), empty, LoopKind.ROLLED)
-            statements = (If(condition, copy, clear),)
-        if self._strip_width > known:
-            statements += _nested((beyond,), (cleared,), LoopKind.ROLLED)
-        return _nested((lane, line), statements, LoopKind.ROLLED)
+        if isinstance(element, Select) and element.otherwise == zero:
+            inside.append(element.condition)
+            element = element.then
+        value = simplify(select(all_of(inside), element, zero))
+        position = (line * self._strip_width + across) * lanes + lane
+        statements: list[Stmt] = []
+        for first, last in pieces(value, across, 1):
+            reached = self.counter("w", last - first)
+            place = {across: simplify(reached + first)}
+            store = Store(strip, replace_axes(position, place), replace_axes(value, place))
+            statements += self._copied(store, inputs, reached, lane)
+        return _nested((line,), tuple(statements), LoopKind.ROLLED)
+
+    def _datum(self, inputs: tuple[Buffer, ...], values: Mapping[Axis, Expr]) -> Expr:
+        """What the data is at a point of the contraction's axes; a prologue is computed there."""
+        contraction, data = self.contraction, self.form.data
+        if contraction.prologue is not None:
+            return prologue_element(contraction.prologue, inputs, values)
+        index = replace_axes(contraction.factors[data].expr, values)
+        return inputs[contraction.operands[data]].at(index)
+
+    def _copied(
+        self, store: Store, inputs: tuple[Buffer, ...], reached: Counter, lane: Counter
+    ) -> tuple[Stmt, ...]:
+        """Loops that store, under the conditions that they do not change."""
+        axes = tuple(axis for axis in (reached, lane) if isinstance(axis, Axis))
+
+        def along(inner: Store) -> tuple[Stmt, ...]:
+            return _nested((reached,), (inner,), LoopKind.ROLLED)
+
+        def over_both(inner: Store) -> tuple[Stmt, ...]:
+            match inner.value:
+                case Const():
+                    filled = _nested((lane,), (inner,), LoopKind.SIMD)
+                    return _nested((reached,), filled, LoopKind.SERIAL)
+                case Load(operand=number, indices=(index,)) if (
+                    isinstance(reached, Axis)
+                    and isinstance(lane, Axis)
+                    and affine(index).coefficient(reached) == 1
+                ):
+                    (source,) = (buffer for buffer in inputs if buffer.number == number)
+                    lanes, target = self.schedule.lanes, inner.buffer
+                    blocks = transposed(
+                        source, index, target, inner.index, lane, reached, lanes, self.numbers
+                    )
+                    return tuple(blocks)
+                case _:
+                    chosen = shared_choices(axes[:1], inner, along)
+                    return _nested((lane,), chosen, LoopKind.ROLLED)
+
+        return shared_choices(axes, store, over_both)
 
     # Products
 
@@ -506,12 +552,44 @@ class _Lowering:
         if before != element:
             lanes = _nested((lane,), (Store(tile, element.indices[0], before),), LoopKind.SIMD)
             first = _nested((line, column), lanes, LoopKind.SERIAL)
-        statements: tuple[Stmt, ...] = (Store(output, index, value),)
+        store = Store(output, index, value)
+        statements: tuple[Stmt, ...] = (store,)
         condition = simplify(all_of(conditions))
         if condition != const(True, condition.dtype):
             statements = (If(condition, statements),)
         order = (line, column, lane) if contiguous else (lane, line, column)
-        return (*first, *_nested(order, statements, LoopKind.ROLLED))
+        one_by_one = _nested(order, statements, LoopKind.ROLLED)
+        if not isinstance(lane, Axis) or not isinstance(column, Axis) or contiguous:
+            return (*first, *one_by_one)
+        if affine(index).coefficient(column) != 1 or _size(form.features) % lane.extent:
+            return (*first, *one_by_one)
+        last = {
+            axis: const(axis.extent - 1, int64) for axis in (line, column) if isinstance(axis, Axis)
+        }
+        whole = replace_axes(all_of(conditions), {**last, lane: const(0, int64)})
+        turned = _nested((line,), self._turned(tile, element, store, column, lane), LoopKind.SERIAL)
+        if whole == const(True, whole.dtype):
+            return (*first, *turned)
+        return (*first, If(whole, turned, one_by_one))
+
+    def _turned(
+        self, tile: Buffer, element: Load, store: Store, column: Axis, lane: Axis
+    ) -> tuple[Stmt, ...]:
+        """A store for each result of one line of a tile, those that are neighbours together."""
+        index, lanes, numbers = element.indices[0], self.schedule.lanes, self.numbers
+        if store.value == element:
+            blocks = transposed(
+                tile, index, store.buffer, store.index, column, lane, lanes, numbers
+            )
+            return tuple(blocks)
+        size = column.extent * lane.extent
+        rows = numbers.buffer("rows", self.dtype, size, Space.STACK)
+        place = simplify(lane * column.extent + column)
+        blocks = transposed(tile, index, rows, place, column, lane, lanes, numbers)
+        value = substitute(store.value, lambda t: rows.at(place) if t == element else None)
+        added = Store(store.buffer, store.index, value)
+        loop = For(lane, (For(column, (added,), LoopKind.SIMD),))
+        return (Allocate(rows, (*blocks, loop)),)
 
     # Weights
 

@@ -16,7 +16,7 @@ from typing import Any
 import cffi
 
 _WAIT_POLICY = "OMP_WAIT_POLICY"
-_SPINNING = {"GOMP_SPINCOUNT": "1000", "KMP_BLOCKTIME": "0"}
+BRIEF_SPINNING = {"GOMP_SPINCOUNT": "1000", "KMP_BLOCKTIME": "0"}
 """Turns of a waiting loop (GNU), and milliseconds (LLVM, Intel), before a thread goes to sleep."""
 
 _GNU = b"libgomp.so.1"
@@ -34,7 +34,11 @@ def brief_spinning() -> Iterator[None]:
     threads of one team meet on one core, each of the many short loops of a network then waits for
     the scheduler. What the user says in the environment stands.
     """
-    chosen = {} if _SPINNING.keys() & os.environ.keys() or _WAIT_POLICY in os.environ else _SPINNING
+    chosen = (
+        {}
+        if BRIEF_SPINNING.keys() & os.environ.keys() or _WAIT_POLICY in os.environ
+        else BRIEF_SPINNING
+    )
     os.environ.update(chosen)
     try:
         yield

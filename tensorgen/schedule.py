@@ -85,7 +85,12 @@ class RegisterTile:
 
     `vector_operand` (0 or 1) is the factor whose elements lie along the lanes, the other is
     broadcast; `lanes` is the vector width in elements. `row_packed` relays the broadcast operand
-    at compile time. `vectors_outer` puts the loop over vector tiles around the loop over rows.
+    at compile time. `vectors_outer` puts the loop over vector tiles around the loop over rows. If
+    `parallel`, threads share the outer one of the two, or with `grid` both.
+    If `turned`, tiles that are stored across their lanes are transposed in registers.
+    `ahead` asks the caches for the next tile of the operand that is read in place.
+    A prologue is made inside `prologue` loops that move what is read of it: they come first then,
+    and they alone share the threads. Inside none of them, all threads make it once.
     """
 
     vector_operand: int
@@ -96,17 +101,28 @@ class RegisterTile:
     lanes: int
     vectors_outer: bool
     parallel: bool
+    grid: bool = False
+    ahead: bool = False
+    turned: bool = False
+    prologue: int = 0
 
     def __str__(self) -> str:
         order = "vector tiles, rows" if self.vectors_outer else "rows, vector tiles"
+        shared = "prologue" if self.prologue else "grid" if self.grid else order.split(", ")[0]
         steps = [
             f"register_tile({self.rows} x {self.vectors}*{self.lanes})",
             f"vectors({self.source.value})",
             f"rows({'packed' if self.row_packed else 'broadcast in place'})",
             f"order({order})",
         ]
+        if self.turned:
+            steps.append("turned")
+        if self.ahead:
+            steps.append("ahead")
+        if self.prologue:
+            steps.append(f"prologue(inside {self.prologue})")
         if self.parallel:
-            steps.append("parallel(tiles)")
+            steps.append(f"parallel({shared})")
         return "; ".join(steps)
 
 

@@ -11,7 +11,7 @@ from itertools import pairwise
 from math import prod
 
 from tensorgen.contraction import WINDOW, contraction_of, has_tiles
-from tensorgen.dialects import vector_dialect
+from tensorgen.dialects import VectorDialect, vector_dialect
 from tensorgen.expr import (
     Apply,
     Axis,
@@ -24,12 +24,14 @@ from tensorgen.expr import (
     walk,
 )
 from tensorgen.flat import FlatStage, flat_index, flat_loads, merge_axes, merge_reduction_axes
+from tensorgen.machine import Core, Machine, typical_machine
 from tensorgen.schedule import Lanes, Loops, RegisterTile, RowStages, Schedule, WinogradTile
 from tensorgen.simplify import affine, simplify
 from tensorgen.sketch_tiles import Estimate, register_tiles
 from tensorgen.sketch_winograd import winograd_tiles
 from tensorgen.target import Target
 from tensorgen.task import Task
+from tensorgen.types import DType
 from tensorgen.window import Window, window_of
 from tensorgen.window_sketch import window_schedule
 
@@ -50,38 +52,60 @@ LONG_LOOP = 64
 
 
 def default_schedule(
-    task: Task, target: Target, threads: int, *, filtering: bool = True
+    task: Task,
+    target: Target,
+    threads: int,
+    *,
+    machine: Machine | None = None,
+    filtering: bool = True,
 ) -> Schedule:
     """The best schedule by the analytical estimate. Deterministic.
 
+    `machine` has the constants to estimate with; None means those that are typical for the target.
     `filtering` allows minimal filtering of convolutions, which rounds more.
     """
-    parallel = threads > 1 and _work(task) >= PARALLEL_WORK
+    parallel = is_shared(task, threads)
     window = tiled_window_of(task)
     if window is not None:
-        dialect = vector_dialect(target.isa, window.dtype)
+        dialect = target_vectors(target, window.dtype)
         assert dialect is not None, "windows are of types that have vectors"
         return window_schedule(window, dialect, parallel)
-    best = contraction_estimate(task, target, threads if parallel else 1, filtering=filtering)
+    best = contraction_estimate(
+        task, target, threads if parallel else 1, machine=machine, filtering=filtering
+    )
     if best is not None:
         return best.schedule
     return loop_schedule(task, threads, fused=target.has_fma)
 
 
+def target_vectors(target: Target, dtype: DType) -> VectorDialect | None:
+    """The vectors of a target, without fused multiply-adds if it may not use them."""
+    dialect = vector_dialect(target.isa, dtype)
+    return dialect if dialect is None or target.has_fma else dialect.unfused()
+
+
 def contraction_estimate(
-    task: Task, target: Target, threads: int, *, filtering: bool = True
+    task: Task,
+    target: Target,
+    threads: int,
+    *,
+    machine: Machine | None = None,
+    filtering: bool = True,
 ) -> Estimate[RegisterTile | WinogradTile] | None:
     """The best way to compute a contraction in tiles; None if it is none that they serve."""
     contraction = contraction_of(task)
     if contraction is None or not has_tiles(contraction):
         return None
-    dialect = vector_dialect(target.isa, contraction.dtype)
-    if dialect is None:
+    constants = typical_machine(target, threads) if machine is None else machine
+    core = Core.of(target.isa, contraction.dtype, constants)
+    if core is None:
         return None
+    if not target.has_fma:
+        core = replace(core, dialect=core.dialect.unfused())
     estimates: list[Estimate[RegisterTile | WinogradTile]] = []
-    estimates += register_tiles(task, contraction, dialect, threads)
+    estimates += register_tiles(task, contraction, core, threads)
     if filtering:
-        estimates += winograd_tiles(task, contraction, dialect, target, threads)
+        estimates += winograd_tiles(task, contraction, core, threads)
     return min(estimates, key=lambda e: (e.cycles, str(e.schedule)), default=None)
 
 
@@ -103,7 +127,7 @@ def loop_schedule(task: Task, threads: int, *, fused: bool) -> Schedule:
     `fused` tells whether a fused multiply-add may be used and is one instruction.
     """
     rows = shared_rows(task)
-    parallel = threads > 1 and _work(task) >= PARALLEL_WORK
+    parallel = is_shared(task, threads)
     if len(task.stages) == 1:
         return _stage_loops(task.stages[0], 0, parallel, fused)
     stages = tuple(
@@ -185,12 +209,13 @@ def shared_rows(task: Task) -> int:
     return depth
 
 
-def _work(task: Task) -> float:
-    """Scalar operations of a task, roughly."""
-    return float(sum(_stage_work(stage) for stage in task.stages))
+def is_shared(task: Task, threads: int) -> bool:
+    """Whether the kernel of a task is worth waking the other threads for."""
+    return threads > 1 and sum(map(_stage_work, task.stages)) >= PARALLEL_WORK
 
 
 def _stage_work(stage: TensorExpr) -> int:
+    """Scalar operations of a stage, roughly."""
     size = max(stage.type.size, 1)
     inner = 1
     operations = 1

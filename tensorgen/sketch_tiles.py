@@ -8,12 +8,15 @@ predict time. (Research: `tuning`, section c; the tile model is that of oneDNN's
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from math import gcd, inf, prod
+from dataclasses import dataclass, replace
+from math import gcd, prod
 from typing import Generic, TypeVar
 
 from tensorgen.contraction import Contraction, Roles, assign_roles
 from tensorgen.dialects import VectorDialect
+from tensorgen.expr import Axis
+from tensorgen.machine import Core
+from tensorgen.prologue import Slab
 from tensorgen.schedule import RegisterTile, VectorSource
 from tensorgen.simplify import affine
 from tensorgen.task import Task
@@ -22,13 +25,12 @@ MULTIPLY_ADD_LATENCY = 4.0
 TILE_OVERHEAD = 24.0
 """Cycles to set up a tile: pointers, zeroing, loop control."""
 
-PACKED_BROADCAST, IN_PLACE_BROADCAST, CONFLICTING_BROADCAST = 0.5, 0.9, 6.0
-"""Load cycles for one broadcast element: from a panel, in place, and in place with rows that
-collide in the first-level cache."""
+IN_PLACE_BROADCAST, CONFLICTING_BROADCAST = 0.4, 5.5
+"""Loads by which one broadcast element costs more than from a panel: in place, and in place with
+rows that collide in the first-level cache."""
 
-VECTOR_LOAD = ((24 << 10, 1.0), (900 << 10, 2.0), (inf, 4.0))
-"""Load cycles for one vector of a panel of at most so many bytes: from the first cache, the second,
-and beyond."""
+CONFLICTING_VECTOR = 5.0
+"""Load cycles for one vector in place that collides with those of other steps."""
 
 CACHE_PERIOD, CACHE_WAYS = 4096, 8
 """Addresses this many bytes apart share a set of the first-level cache, which has so many ways."""
@@ -36,8 +38,19 @@ CACHE_PERIOD, CACHE_WAYS = 4096, 8
 MOST_VECTORS = 8
 """Vectors side by side in a tile."""
 
-TRANSPOSED_STORE = 1.5
-"""Cycles for each element stored one by one."""
+TRANSPOSED_STORE, TURNED_STORE = 1.5, 0.4
+"""Cycles for each element stored one by one, and in blocks transposed in registers."""
+
+COPY, FAR_COPY, SHARED_COPY = 0.35, 0.7, 1.0
+"""Cycles to make one element of a prologue: in the second-level cache of the core that reads it,
+beyond that cache, and for cores to read what others have written."""
+
+REGION = 3000.0
+"""Cycles for threads to meet behind a loop that they shared and to share the next one."""
+
+EXPOSED = 2 / 3
+"""The share of the time in which weights arrive from beyond the second-level cache that no
+arithmetic covers."""
 
 
 Chosen = TypeVar("Chosen", covariant=True)
@@ -52,25 +65,30 @@ class Estimate(Generic[Chosen]):
 
 
 def register_tiles(
-    task: Task, contraction: Contraction, dialect: VectorDialect, threads: int
+    task: Task, contraction: Contraction, core: Core, threads: int
 ) -> Iterator[Estimate[RegisterTile]]:
     """Every register tile worth considering, with its estimate."""
     for vector in (0, 1):
         roles = assign_roles(contraction, vector)
         if not roles.vectors or roles.contraction.operands[0] == roles.contraction.operands[1]:
             continue
-        yield from _tiles_for(task, roles, vector, dialect, threads)
+        yield from _tiles_for(task, roles, vector, core, threads)
 
 
 def _tiles_for(
-    task: Task, roles: Roles, vector: int, dialect: VectorDialect, threads: int
+    task: Task, roles: Roles, vector: int, core: Core, threads: int
 ) -> Iterator[Estimate[RegisterTile]]:
-    contraction = roles.contraction
-    constant = [task.constant[operand] for operand in contraction.operands]
+    contraction, dialect = roles.contraction, core.dialect
+    constant = contraction.constant(task)
     unit_stride = contraction.factors[vector].coefficient(roles.vectors[-1]) == 1
     row_extent = roles.rows[-1].extent if roles.rows else 1
-    work = _tiled_work(roles, vector, dialect.lanes)
+    work = _tiled_work(roles, vector, dialect)
     vectors_outer = _vectors_outer(roles, vector)
+    prologues = tuple(_prologues(roles, core, threads))
+    ahead = (
+        not constant[1 - vector] and _comes_from_afar(roles, 1 - vector, roles.rows, core),
+        not constant[vector] and _comes_from_afar(roles, vector, roles.vectors, core),
+    )
     for source in VectorSource:
         if source is VectorSource.PACKED and not constant[vector]:
             continue
@@ -82,20 +100,71 @@ def _tiles_for(
         for rows, vectors in tile_shapes(row_extent, roles.vectors[-1].extent, dialect):
             outer = source is VectorSource.RUNTIME or vectors_outer
             schedule = RegisterTile(
-                vector, source, row_packed, rows, vectors, dialect.lanes, outer, threads > 1
-            )
-            cycles = _cycles(work, schedule, dialect) * _share(roles, schedule, threads)
-            yield Estimate(schedule, cycles)
+                vector, source, row_packed, rows, vectors, dialect.lanes, outer, threads > 1,
+                ahead=ahead[source is VectorSource.DIRECT], turned=work.turned,
+            )  # fmt: skip
+            cycles = _cycles(work, schedule, core)
+            for inside, copied, share in prologues:
+                if inside:
+                    made = replace(schedule, prologue=inside)
+                    yield Estimate(made, cycles * share + copied)
+                    continue
+                yield Estimate(schedule, cycles * _share(roles, schedule, threads) + copied)
+                if threads > 1 and source is not VectorSource.RUNTIME:
+                    grid = replace(schedule, grid=True)
+                    shared = cycles * _share(roles, grid, threads)
+                    regions = _regions(roles, grid)
+                    yield Estimate(grid, shared + copied + regions * REGION)
+
+
+def _comes_from_afar(roles: Roles, factor: int, tiled: tuple[Axis, ...], core: Core) -> bool:
+    """True if a factor does not stay in the second-level cache, and neighbouring tiles of it are
+    neighbours in memory, where no cache can foresee which line is read next."""
+    index, dtype = roles.contraction.factors[factor], roles.contraction.dtype
+    size = dtype.bytes * prod(
+        axis.extent
+        for axis in (*roles.contraction.axes, *roles.reduction)
+        if index.coefficient(axis)
+    )
+    return size > core.second_cache // 2 and bool(tiled) and index.coefficient(tiled[-1]) == 1
+
+
+def _prologues(roles: Roles, core: Core, threads: int) -> Iterator[tuple[int, float, float]]:
+    """The ways to make a prologue: inside how many loops, the cycles that it takes the busiest
+    thread, and the share of the tiles that this thread has then."""
+    contraction = roles.contraction
+    prologue = contraction.prologue
+    if prologue is None:
+        yield 0, 0.0, 1.0
+        return
+    element = contraction.dtype.bytes
+    weights = element * prod(
+        axis.extent
+        for axis in (*contraction.axes, *roles.reduction)
+        if contraction.factors[1 - prologue.factor].coefficient(axis)
+    )
+    moving = prologue.moved_by(roles.outer)
+    for inside in range(len(moving) + 1):
+        fixed = moving[:inside]
+        size = Slab.of(prologue, fixed).size
+        units = prod(axis.extent for axis in fixed)
+        share = -(-units // threads) / units
+        near = size * element <= core.second_cache // 2
+        each = COPY if near else FAR_COPY
+        if threads > 1 and not inside:
+            yield inside, size * (each / threads + SHARED_COPY), 1.0
+            continue
+        far = weights * (units - 1) / core.far_bytes if weights > core.second_cache // 2 else 0.0
+        yield inside, (size * units * each + EXPOSED * far) * share, share
 
 
 def tile_shapes(rows: int, columns: int, dialect: VectorDialect) -> Iterator[tuple[int, int]]:
     """Tiles whose accumulators, vectors and broadcasts fit the registers."""
     needed = -(-columns // dialect.lanes)
     for vectors in range(1, min(max(needed, 1), MOST_VECTORS) + 1):
-        if dialect.loads_ahead:
-            most = (dialect.registers - vectors) // (vectors + 1)
-        else:
-            most = (dialect.registers - 1 - vectors) // vectors
+        free = dialect.registers - dialect.temporaries - vectors
+        # Where all rows load ahead, each has a register for its element: one is counted already.
+        most = (free + 1) // (vectors + 1) if dialect.loads_ahead else free // vectors
         for length in range(1, min(rows, most) + 1):
             yield length, vectors
 
@@ -118,44 +187,63 @@ def _vectors_outer(roles: Roles, vector: int) -> bool:
 class _TiledWork:
     """What the estimates of all tiles of a contraction share: `depth` multiply-adds an element,
     `outer` repetitions of rows x columns. Runtime packing costs `pack` cycles an element, shared by
-    `repeated` rows of tiles. Rows lie `row_distance` bytes apart; None without rows."""
+    `repeated` rows of tiles. Rows lie `row_distance` bytes apart; None without rows. The outermost
+    loop of a sum over the vector factor makes `steps` of `step_distance` bytes."""
 
     depth: int
     outer: int
     rows: int
     columns: int
     contiguous: bool
+    turned: bool
     element_bytes: int
     pack: float
     repeated: int
     row_distance: int | None
+    step_distance: int
+    steps: int
 
 
-def _tiled_work(roles: Roles, vector: int, lanes: int) -> _TiledWork:
+def _tiled_work(roles: Roles, vector: int, dialect: VectorDialect) -> _TiledWork:
     factors, column = roles.contraction.factors, roles.vectors[-1]
     element_bytes = roles.contraction.dtype.bytes
     distance = None
+    turned = False
     if roles.rows:
+        turned = (
+            dialect.transposes and affine(roles.contraction.result).coefficient(roles.rows[-1]) == 1
+        )
         distance = abs(factors[1 - vector].coefficient(roles.rows[-1])) * element_bytes
+    strides = [
+        (abs(factors[vector].coefficient(axis)) * element_bytes, axis.extent)
+        for axis in roles.reduction
+    ]
+    step_distance, steps = max(strides, default=(0, 1))
     return _TiledWork(
         depth=prod(axis.extent for axis in roles.reduction),
         outer=prod(a.extent for a in (*roles.batch, *roles.rows[:-1], *roles.vectors[:-1])),
         rows=roles.rows[-1].extent if roles.rows else 1,
         columns=column.extent,
         contiguous=affine(roles.contraction.result).coefficient(column) == 1,
+        turned=turned,
         element_bytes=element_bytes,
-        pack=1.0 / lanes * 2 if factors[vector].coefficient(column) == 1 else 1.2,
+        pack=1.0 / dialect.lanes * 2 if factors[vector].coefficient(column) == 1 else 1.2,
         repeated=max(prod(axis.extent for axis in roles.rows[:-1]), 1),
         row_distance=distance,
+        step_distance=step_distance,
+        steps=steps,
     )
 
 
-def _cycles(work: _TiledWork, schedule: RegisterTile, dialect: VectorDialect) -> float:
+def _cycles(work: _TiledWork, schedule: RegisterTile, core: Core) -> float:
     """Cycles of all tiles on one core."""
+    dialect = core.dialect
     width = schedule.vectors * dialect.lanes
     panel = work.depth * width * work.element_bytes
-    load = vector_load(panel)
-    broadcast = PACKED_BROADCAST if schedule.row_packed else _broadcast_cost(work, schedule)
+    load = core.vector_load(panel)
+    if schedule.source is VectorSource.DIRECT and _collide(work.steps, work.step_distance):
+        load = max(load, CONFLICTING_VECTOR)
+    broadcast = dialect.broadcast_loads + _in_place_cost(work, schedule)
     total = 0.0
     for columns, column_tiles in parts(work.columns, width):
         vectors = -(-columns // dialect.lanes)
@@ -170,39 +258,45 @@ def _cycles(work: _TiledWork, schedule: RegisterTile, dialect: VectorDialect) ->
             if work.contiguous:
                 store = rows * vectors * 2.0
             else:
-                store = rows * min(columns, vectors * dialect.lanes) * TRANSPOSED_STORE
+                each = TURNED_STORE if work.turned else TRANSPOSED_STORE
+                store = rows * min(columns, vectors * dialect.lanes) * each
             total += column_tiles * row_tiles * (work.depth * step + store + TILE_OVERHEAD)
         if schedule.source is VectorSource.RUNTIME:
             total += column_tiles * work.depth * columns * work.pack / work.repeated
     return total * work.outer
 
 
-def vector_load(panel: int) -> float:
-    """Load cycles for one vector of a panel of so many bytes."""
-    return next(cost for size, cost in VECTOR_LOAD if panel <= size)
-
-
 def _share(roles: Roles, schedule: RegisterTile, threads: int) -> float:
     """The part of the work that the busiest thread has."""
-    axes = (*roles.batch, *roles.vectors[:-1])
-    units = prod(axis.extent for axis in axes)
-    units *= -(-roles.vectors[-1].extent // (schedule.vectors * schedule.lanes))
-    if schedule.source is not VectorSource.RUNTIME:
-        units *= prod(axis.extent for axis in roles.rows[:-1])
-        units *= -(-roles.rows[-1].extent // schedule.rows) if roles.rows else 1
+    columns = prod(axis.extent for axis in roles.vectors[:-1])
+    columns *= -(-roles.vectors[-1].extent // (schedule.vectors * schedule.lanes))
+    rows = prod(axis.extent for axis in roles.rows[:-1])
+    rows *= -(-roles.rows[-1].extent // schedule.rows) if roles.rows else 1
+    units = prod(axis.extent for axis in roles.batch)
+    units *= rows * columns if schedule.grid else columns if schedule.vectors_outer else rows
     return -(-units // threads) / units
 
 
-def _broadcast_cost(work: _TiledWork, schedule: RegisterTile) -> float:
-    """Load cycles for one broadcast element read in place.
+def _regions(roles: Roles, schedule: RegisterTile) -> int:
+    """The loops of a grid that threads share one after the other, besides the first one."""
+    tails = roles.vectors[-1].extent % (schedule.vectors * schedule.lanes) != 0
+    rows = roles.rows[-1].extent if roles.rows else 1
+    return (1 + tails) * (1 + (rows % schedule.rows != 0 and rows > schedule.rows)) - 1
 
-    Rows whose distance is a multiple of a large power of two share a few sets of the first-level
-    cache and drive each other out of it.
-    """
-    if work.row_distance is None:
-        return PACKED_BROADCAST
-    lines = CACHE_WAYS * (CACHE_PERIOD // gcd(max(work.row_distance, 64), CACHE_PERIOD))
-    return IN_PLACE_BROADCAST if schedule.rows <= lines * 3 // 4 else CONFLICTING_BROADCAST
+
+def _in_place_cost(work: _TiledWork, schedule: RegisterTile) -> float:
+    """Loads by which one broadcast element costs more where it is not read from a panel."""
+    if schedule.row_packed or work.row_distance is None:
+        return 0.0
+    collide = _collide(schedule.rows, work.row_distance)
+    return CONFLICTING_BROADCAST if collide else IN_PLACE_BROADCAST
+
+
+def _collide(count: int, distance: int) -> bool:
+    """Whether `count` places, `distance` bytes apart, drive each other out of the first-level
+    cache: those a multiple of a large power of two apart share a few of its sets."""
+    lines = CACHE_WAYS * (CACHE_PERIOD // gcd(max(distance, 64), CACHE_PERIOD))
+    return count > lines * 3 // 4
 
 
 def parts(extent: int, tile: int) -> Iterator[tuple[int, int]]:

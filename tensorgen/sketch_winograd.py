@@ -13,19 +13,18 @@ from math import ceil, prod
 
 from tensorgen.contraction import Contraction
 from tensorgen.dialects import VectorDialect
+from tensorgen.machine import Core
 from tensorgen.minimal_filtering import Row
 from tensorgen.schedule import WinogradTile
 from tensorgen.sketch_tiles import (
+    EXPOSED,
     MULTIPLY_ADD_LATENCY,
-    PACKED_BROADCAST,
     TILE_OVERHEAD,
     TRANSPOSED_STORE,
     Estimate,
     parts,
     tile_shapes,
-    vector_load,
 )
-from tensorgen.target import Target
 from tensorgen.task import Task
 from tensorgen.winograd import (
     TRIVIAL,
@@ -38,50 +37,50 @@ MOST_POINTS = 6
 """Points of a filter along one axis: the interpolation points 0, 1, -1, 2, -2 and infinity. With
 more of them the transforms multiply by larger numbers, and rounding grows faster than speed."""
 
-RELAY = 1.2
-"""Cycles to copy one element so that channels lie along the lanes."""
+RELAY, TURNED_RELAY = 1.2, 0.4
+"""Cycles to copy one element so that channels lie along the lanes: one by one, and in blocks
+transposed in registers."""
 
-WEIGHT_BYTES, EXPOSED = 12.0, 0.5
-"""Bytes of weights beyond the second-level cache that arrive in a cycle, and the share of that time
-that no arithmetic covers."""
+TURNED_RESULT = 0.7
+"""Cycles to store one result where those of a line are transposed in registers."""
 
 
 def winograd_tiles(
-    task: Task, contraction: Contraction, dialect: VectorDialect, target: Target, threads: int
+    task: Task, contraction: Contraction, core: Core, threads: int
 ) -> Iterator[Estimate[WinogradTile]]:
     """Every way worth considering to filter the windows of a convolution, with its estimate."""
-    form = filtered_contraction(contraction, task.constant)
-    if form is None or dialect.lanes == 1:
+    form = filtered_contraction(contraction, contraction.constant(task))
+    if form is None or core.dialect.lanes == 1:
         return
     choices = [range(2, MOST_POINTS - window.tap.extent + 2) for window in form.filtered]
     for results in product(*choices):
         if len({*results}) > len({window.tap.extent for window in form.filtered}):
             continue
-        yield from _with_results(form, results, dialect, target, threads)
+        yield from _with_results(form, results, core, threads)
 
 
 def _with_results(
     form: FilteredContraction,
     results: tuple[int, ...],
-    dialect: VectorDialect,
-    target: Target,
+    core: Core,
     threads: int,
 ) -> Iterator[Estimate[WinogradTile]]:
-    work = _Work(form, results, dialect.lanes)
+    dialect = core.dialect
+    work = _Work(form, results, dialect)
     element = form.contraction.dtype.bytes
     row_bytes = work.points * work.padded_channels * element * work.strip_rows
-    strips = max(1, min(work.strips, target.l2_bytes // 2 // row_bytes))
+    strips = max(1, min(work.strips, core.second_cache // 2 // row_bytes))
     for length in sorted({strips, _largest_divisor(work.strips, strips)}):
         rows = work.rows_of(length)
         for height, vectors in tile_shapes(rows, work.features, dialect):
             width = vectors * dialect.lanes
-            most = max(1, target.l2_bytes // 4 // (work.points * width * element) // height)
+            most = max(1, core.second_cache // 4 // (work.points * width * element) // height)
             chunks = ceil(rows / (most * height))
             chunk = min(rows, ceil(ceil(rows / chunks) / height) * height)
             schedule = WinogradTile(
                 results, length, chunk, height, vectors, dialect.lanes, threads > 1
             )
-            yield Estimate(schedule, work.cycles(schedule, dialect, target, threads))
+            yield Estimate(schedule, work.cycles(schedule, core, threads))
 
 
 def _largest_divisor(number: int, most: int) -> int:
@@ -91,7 +90,10 @@ def _largest_divisor(number: int, most: int) -> int:
 class _Work:
     """What the estimates for one number of results share."""
 
-    def __init__(self, form: FilteredContraction, results: tuple[int, ...], lanes: int) -> None:
+    def __init__(
+        self, form: FilteredContraction, results: tuple[int, ...], dialect: VectorDialect
+    ) -> None:
+        lanes = dialect.lanes
         made = [FilterGrid.of(w, n) for w, n in zip(form.filtered, results, strict=True)]
         self.outer, self.inner = (TRIVIAL, made[0]) if len(made) == 1 else (made[0], made[1])
         self.points = self.outer.points * self.inner.points
@@ -108,15 +110,15 @@ class _Work:
         self.strips = self.outer.count * (1 if window else images)
         self.strip_rows = self.deep_in * self.inner.count
         self.lanes = lanes
+        self.relay = TURNED_RELAY if dialect.transposes else RELAY
+        self.store = TURNED_RESULT if dialect.transposes else TRANSPOSED_STORE
         self.element_bytes = form.contraction.dtype.bytes
 
     def rows_of(self, strips: int) -> int:
         """Rows of the products of one block of strips."""
         return self.deep_out * strips * self.inner.count
 
-    def cycles(
-        self, schedule: WinogradTile, dialect: VectorDialect, target: Target, threads: int
-    ) -> float:
+    def cycles(self, schedule: WinogradTile, core: Core, threads: int) -> float:
         """Cycles of the busiest thread."""
         data = self._data_cycles() * _share(
             self.deep_in * schedule.strips * (self.padded_channels // self.lanes), threads
@@ -129,13 +131,13 @@ class _Work:
             chunks = -(-rows // schedule.chunk)
             share = _share(blocks * chunks, threads)
             products = sum(
-                self._product_cycles(length, schedule, dialect, target) * number
+                self._product_cycles(length, schedule, core) * number
                 for length, number in parts(rows, schedule.chunk)
             )
             total += count * blocks * products * share
         moved = self.points * self.depth * blocks * width * self.element_bytes * self.batches
         passes = -(-self.strips // schedule.strips) * self.repeated / self.batches
-        far = moved * passes / WEIGHT_BYTES if moved > target.l2_bytes // 2 else 0.0
+        far = moved * passes / core.far_bytes if moved > core.second_cache // 2 else 0.0
         return data + total * self.repeated + EXPOSED * far / threads
 
     def _data_cycles(self) -> float:
@@ -143,28 +145,27 @@ class _Work:
         strips = self.deep_in * self.strips * self.repeated
         groups = self.padded_channels // self.lanes
         width = (self.inner.tiles - 1) * self.inner.results + self.inner.points
-        relayed = RELAY * self.outer.points * width * self.inner.phases * self.lanes
+        relayed = self.relay * self.outer.points * width * self.inner.phases * self.lanes
         tiles = self.inner.count * _transform(self.outer.filter.inputs, self.inner.filter.inputs)
         return strips * groups * (relayed + tiles)
 
-    def _product_cycles(
-        self, rows: int, schedule: WinogradTile, dialect: VectorDialect, target: Target
-    ) -> float:
+    def _product_cycles(self, rows: int, schedule: WinogradTile, core: Core) -> float:
         """The products of one chunk with one block of features, and transforming them back."""
         panel = self.depth * schedule.vectors * schedule.lanes * self.element_bytes
-        load = vector_load(panel)
+        dialect, load = core.dialect, core.vector_load(panel)
         total = 0.0
         for length, count in parts(rows, schedule.rows):
+            loads = length * dialect.broadcast_loads + schedule.vectors * load
             step = max(
                 length * schedule.vectors / dialect.multiply_adds_per_cycle,
-                (length * PACKED_BROADCAST + schedule.vectors * load) / dialect.loads_per_cycle,
+                loads / dialect.loads_per_cycle,
                 MULTIPLY_ADD_LATENCY,
             )
             stored = 2.0 * length * schedule.vectors
             total += self.points * count * (self.depth * step + stored + TILE_OVERHEAD)
         back = _transform(self.outer.filter.outputs, self.inner.filter.outputs)
         elements = self.outer.results * self.inner.results * self.lanes
-        return total + rows * schedule.vectors * (back + elements * TRANSPOSED_STORE)
+        return total + rows * schedule.vectors * (back + elements * self.store)
 
 
 def _transform(outer: Sequence[Row], inner: Sequence[Row]) -> float:

@@ -20,8 +20,8 @@ MOST_ROWS = 8
 MOST_TAPS_OF_A_TILE = 100
 """Taps that are written out for a tile, one multiply-add each."""
 
-SPARE_REGISTERS = 3
-"""Registers beside the accumulators and the weights of a group of columns: for taps."""
+SPARE_REGISTERS = 1
+"""Registers that are left to the compiler."""
 
 SPLIT_LOAD = 2.0
 """Load cycles for a vector that lies across two cache lines, as neighbours of aligned ones do."""
@@ -37,18 +37,45 @@ def window_schedule(window: Window, dialect: VectorDialect, parallel: bool) -> W
     """The tile of a window: as many rows as fit, all tiles about equally high."""
     widths = tuple((d.lanes, d.store_partial is not None) for d in (dialect, *dialect.narrower))
     return WindowTile(
-        rows=_tile_rows(window, dialect.registers),
+        rows=_tile_rows(window, dialect),
         columns=tuple(column_runs(window.columns.output.extent, widths)),
         parallel=len(window.outer) if parallel else 0,
     )
 
 
-def _tile_rows(window: Window, registers: int) -> int:
+def _tile_rows(window: Window, dialect: VectorDialect) -> int:
+    """As many rows as fit the registers."""
     extent = window.rows.output.extent
-    weights = window.rows.kernel.extent * window.columns.step if window.weight is not None else 1
-    most = min(MOST_ROWS, registers - SPARE_REGISTERS - weights, MOST_TAPS_OF_A_TILE // window.taps)
+    free = dialect.registers - dialect.temporaries - SPARE_REGISTERS - _weights(window, dialect)
+    fits = (rows for rows in range(1, MOST_ROWS + 1) if rows + _taps(window, dialect, rows) <= free)
+    most = min(max(fits, default=1), MOST_TAPS_OF_A_TILE // window.taps)
     blocks = -(-extent // max(most, 1))
     return -(-extent // blocks)
+
+
+def _taps(window: Window, dialect: VectorDialect, rows: int) -> int:
+    """Registers for taps. At stride 2 they are taken from two vectors, the last in place of them;
+    compilers that move loads ahead do so with those of all rows."""
+    if window.columns.step == 1:
+        return 1
+    return 2 * _plane_rows(window, rows) if dialect.loads_ahead else 2
+
+
+def _plane_rows(window: Window, rows: int) -> int:
+    """Rows of the plane that a tile reads."""
+    reach = (rows - 1) * window.rows.step + (window.rows.kernel.extent - 1) * window.rows.tap
+    unit = max(_unit(window.rows.step, window.rows.tap), 1)
+    return min(reach // unit + 1, rows * window.rows.kernel.extent)
+
+
+def _weights(window: Window, dialect: VectorDialect) -> int:
+    """Registers for weights: those of the whole window if they leave enough others, since compilers
+    load them once for all tiles of a row, else those of a group of columns."""
+    if window.weight is None:
+        return 1
+    whole = window.taps
+    group = window.rows.kernel.extent * window.columns.step
+    return whole if whole <= dialect.registers * 5 // 8 else group
 
 
 def column_runs(extent: int, widths: Sequence[tuple[int, bool]]) -> Iterator[ColumnRun]:
@@ -75,9 +102,7 @@ def column_runs(extent: int, widths: Sequence[tuple[int, bool]]) -> Iterator[Col
 def window_cycles(window: Window, schedule: WindowTile, dialect: VectorDialect) -> float:
     """Cycles of all tiles on one core: multiply-adds or folds, loads, stores."""
     rows, columns = schedule.rows, window.columns.kernel.extent
-    reach = (rows - 1) * window.rows.step + (window.rows.kernel.extent - 1) * window.rows.tap
-    unit = max(_unit(window.rows.step, window.rows.tap), 1)
-    plane_rows = min(reach // unit + 1, rows * window.rows.kernel.extent)
+    plane_rows = _plane_rows(window, rows)
     loads = plane_rows * columns * (SPLIT_LOAD if dialect.lanes > 1 else 1.0)
     if window.columns.step > 1:
         loads *= EVEN_LOADS

@@ -68,11 +68,11 @@ def filtered_contraction(
 ) -> FilteredContraction | None:
     """The contraction as one that can be filtered; None if it has no windows for it.
 
-    `constant` tells for each input of the task whether it is known at compile time: the weights
-    must be, since they are filtered there.
+    `constant` tells for each factor whether it is known at compile time: the weights must be, since
+    they are filtered there.
     """
     for data in (0, 1):
-        if constant[contraction.operands[1 - data]]:
+        if constant[1 - data]:
             found = _with_data(contraction, data)
             if found is not None:
                 return found

@@ -11,14 +11,29 @@ from tensorgen.expr import (
     Expr,
     Tensor,
     TensorExpr,
+    all_of,
     cast,
     compute,
     const,
     maximum,
     reduce_sum,
+    renumber_operands,
+    select,
 )
+from tensorgen.machine import Core, typical_machine
+from tensorgen.simplify import simplify_tensor
+from tensorgen.target import TARGET_NAMES, Target
 from tensorgen.task import Task
 from tensorgen.types import Array, DType, Shape, TensorType, bfloat16, float32, int64
+
+
+def typical_core(isa: str, dtype: DType = float32) -> Core:
+    """A core of the first target with that instruction set."""
+    targets = (Target.named(name) for name in TARGET_NAMES if name != "host")
+    target = next(target for target in targets if target.isa == isa)
+    core = Core.of(target.isa, dtype, typical_machine(target))
+    assert core is not None
+    return core
 
 
 def stage_of(inputs: Sequence[Shape], dtype: DType, body: Callable[..., TensorExpr]) -> TensorExpr:
@@ -109,6 +124,34 @@ def convolution(
         return compute((batch, groups * outer, *outputs), element)
 
     return task_of(inputs, stage_of(inputs, dtype, body), constant, dtype)
+
+
+def padded(task: Task, before: Sequence[int], after: Sequence[int]) -> Task:
+    """The task with the outside of its first input, along the last axes, made by a prologue: that
+    many elements in front and behind are not read but zero."""
+    whole = task.inputs[0]
+    count, outer = len(task.inputs), len(whole.shape) - len(before)
+    fronts = (*(0,) * outer, *before)
+    behind = (*(0,) * outer, *after)
+    shape = tuple(e - b - a for e, b, a in zip(whole.shape, fronts, behind, strict=True))
+    assert min(shape) > 0, "padding leaves nothing"
+    source = Tensor(0, TensorType(whole.dtype, shape))
+
+    def element(*axes: Expr) -> Expr:
+        places = [axis - front for axis, front in zip(axes, fronts, strict=True)]
+        inside = [
+            condition
+            for place, extent in zip(places, shape, strict=True)
+            for condition in (const(0, int64) <= place, place < extent)
+        ]
+        return select(all_of(inside), source[tuple(places)], const(0, whole.dtype))
+
+    stage = simplify_tensor(compute(whole.shape, element))
+    numbers = {0: count, **{n: n for n in range(1, count)}}
+    numbers |= {count + n: count + n + 1 for n in range(len(task.stages))}
+    stages = [renumber_operands(later, numbers) for later in task.stages]
+    types = (source.type, *task.inputs[1:])
+    return Task(types, (stage, *stages), (len(stages),), task.constant)
 
 
 def with_epilogue(task: Task, kind: str) -> Task:

@@ -21,8 +21,8 @@ import pytest
 
 import tasor
 from benchmarks.conformance.cases import Case, cases_of
-from benchmarks.networks import NETWORKS, network
-from benchmarks.real_models import REAL_MODELS
+from tasor.suites.networks import NETWORKS, network
+from tasor.suites.real_models import REAL_MODELS
 from tensorgen.types import Array
 
 STRICT = "-Wall -Wextra -pedantic -Wconversion -Wshadow -Wmissing-prototypes -Werror"

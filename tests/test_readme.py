@@ -53,7 +53,7 @@ def test_python_example_works(tmp_path: Path) -> None:
     (example,) = blocks("python")
     program = (
         "import onnx\n"
-        "from benchmarks.real_models import REAL_MODELS\n"
+        "from tasor.suites.real_models import REAL_MODELS\n"
         "real = next(r for r in REAL_MODELS if r.name == 'ppocr-angle')\n"
         "onnx.save(onnx.load(real.path()), 'model.onnx')\n" + example
     )

@@ -79,6 +79,20 @@ def test_finds_its_data_inside_itself(unpacked: Path, tmp_path: Path) -> None:
     assert found.read_bytes() == (ROOT / "data" / "README.md").read_bytes()
 
 
+def test_lists_and_builds_the_suites_of_bench(unpacked: Path, tmp_path: Path) -> None:
+    program = """
+import re
+from pathlib import Path
+from tasor.suites.sources import sources
+
+print([len(sources(suite, (1, 16), re.compile(""))) for suite in ("operators", "networks", "real")])
+for suite, name in (("operators", "GMM0-b1"), ("networks", "dcgan")):
+    (source,) = sources(suite, (1,), re.compile(name))
+    print(source.write(Path("model.onnx")).flops)
+"""
+    assert run_elsewhere(unpacked, tmp_path, program) == "[100, 10, 6]\n4194304\n821166080"
+
+
 def test_a_checkout_finds_its_data_beside_the_packages() -> None:
     from graphopt.data_files import data_path
 

@@ -4,7 +4,7 @@
 """
 
 from graphopt.search.backtracking import StopReason
-from graphopt.search.cost import AnalyticCost, CostModel, KernelCost, Machine
+from graphopt.search.cost import AnalyticCost, CostModel, KernelCost
 from graphopt.search.measure import Measured, measure
 from graphopt.search.measured_search import MeasuredSearch, measured_search
 from graphopt.search.records import KernelRecords, RecordedCost, RecordsError
@@ -26,7 +26,6 @@ __all__ = [
     "CostModel",
     "KernelCost",
     "KernelRecords",
-    "Machine",
     "Measured",
     "MeasuredSearch",
     "RecordedCost",

@@ -19,7 +19,6 @@ from typing import Protocol
 from graphopt.graph import Constant, Graph, Input, Node, Value
 from graphopt.search.kernels import Kernels
 from graphopt.search.promised import Promise, WeightOnly
-from tensorgen.dialects import vector_dialect
 from tensorgen.expr import (
     Apply,
     Axis,
@@ -34,10 +33,12 @@ from tensorgen.expr import (
     walk,
 )
 from tensorgen.flat import flat_index
+from tensorgen.machine import Core, Machine, typical_machine
 from tensorgen.simplify import affine
-from tensorgen.sketch import PARALLEL_WORK, contraction_estimate, tiled_window_of
+from tensorgen.sketch import contraction_estimate, is_shared, target_vectors, tiled_window_of
 from tensorgen.target import Target
 from tensorgen.task import Task
+from tensorgen.types import float32, int64
 from tensorgen.window_sketch import window_cycles, window_schedule
 
 
@@ -53,78 +54,86 @@ GraphCost = Callable[[Graph], float]
 """Gives graphs seconds: expected for one run."""
 
 
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """Constants of a machine, for one core.
+KERNEL_SECONDS = 0.05e-6
+"""What a kernel costs that does nothing."""
 
-    `bandwidths` holds, for each level of memory from the nearest, what the target says of its size
-    left open: bytes a second while everything a kernel touches fits the level; the last one is main
-    memory. `kernel_seconds` is what a kernel costs that does nothing, `wake_seconds` what it costs
-    to share one among threads.
-    """
+COSTLY_CYCLES = 12.0
+"""Cycles for one vector of a function that is no single instruction: exp, tanh, erf."""
 
-    frequency: float = 3.0e9
-    bandwidths: tuple[float, float, float, float] = (120e9, 80e9, 45e9, 15e9)
-    kernel_seconds: float = 0.05e-6
-    wake_seconds: float = 2.0e-6
-    costly_cycles: float = 12.0
-    """Cycles for one vector of a function that is no single instruction: exp, tanh, erf."""
-    scattered_cycles: float = 4.0
-    """Cycles to read one vector of elements that do not lie next to each other."""
-    choice_cycles: float = 8.0
-    """Cycles of a choice that differs within a vector: padding, borders."""
+SCATTERED_CYCLES = 4.0
+"""Cycles to read one vector of elements that do not lie next to each other."""
 
-
-DEFAULT_MACHINE = Machine()
+CHOICE_CYCLES, CUT_CYCLES = 8.0, 1.0
+"""Cycles of a choice that differs within a vector; the second where it changes at places that are
+known, as padding does: loops are cut there."""
 
 
 @dataclass(frozen=True, slots=True)
 class AnalyticCost:
     """Seconds by counting: no kernel is compiled. Ranks alternatives; does not promise times.
 
+    `machine` has the constants to count with; None means those that are typical for the target.
     `filtering` tells whether kernels may filter convolutions with fewer products.
     """
 
     target: Target
     threads: int = 1
-    machine: Machine = DEFAULT_MACHINE
+    machine: Machine | None = None
     filtering: bool = True
 
+    @property
+    def constants(self) -> Machine:
+        """The machine that is counted with."""
+        if self.machine is None:
+            return typical_machine(self.target, self.threads)
+        return self.machine
+
     def cost(self, task: Task) -> float:
-        """The larger of computing and moving, and the overhead of a kernel."""
-        moved = self._seconds_to_move(task)
-        cycles, shared = self._cycles(task)
-        overhead = self.machine.kernel_seconds + (self.machine.wake_seconds if shared else 0.0)
-        return overhead + max(cycles / self.machine.frequency, moved)
+        """Computing and moving, as far as the one does not hide the other, and the overhead of a
+        kernel."""
+        workers = self.threads if is_shared(task, self.threads) else 1
+        overhead = KERNEL_SECONDS + (self.constants.region_seconds if workers > 1 else 0.0)
+        *near, far = self.constants.read_seconds(bytes_moved(task), workers)
+        tiles = self._tile_cycles(task, workers)
+        if tiles is not None:
+            computing = tiles / self._core.frequency
+            # Tiles read many rows at once, more than prefetchers follow in main memory.
+            return overhead + max(computing, sum(near)) + far
+        computing = self._cycles(task) / workers / self._core.frequency
+        return overhead + max(computing, sum(near) + far)
 
-    def _seconds_to_move(self, task: Task) -> float:
-        total = bytes_moved(task)
-        sizes = (self.target.l1_bytes, self.target.l2_bytes, self.target.l3_bytes)
-        levels = zip(sizes, self.machine.bandwidths, strict=False)
-        rate = next((rate for size, rate in levels if total <= size), self.machine.bandwidths[-1])
-        return total / rate
+    @property
+    def _core(self) -> Core:
+        core = Core.of(self.target.isa, float32, self.constants)
+        assert core is not None, "there are vectors of float32, if of one element"
+        return core
 
-    def _cycles(self, task: Task) -> tuple[float, bool]:
-        """Cycles of the busiest thread, and whether several take part."""
+    def _tile_cycles(self, task: Task, workers: int) -> float | None:
+        """Cycles of the busiest worker for a contraction in tiles; None for any other task."""
+        if tiled_window_of(task) is not None:
+            return None
+        best = contraction_estimate(
+            task, self.target, workers, machine=self.machine, filtering=self.filtering
+        )
+        if best is None:
+            return None
+        # The estimate includes what is computed in front of the sum (padding), not what is behind.
+        summed = next(n for n, stage in enumerate(task.stages) if isinstance(stage.body, Reduce))
+        rest = sum(self._stage_cycles(stage) for stage in task.stages[summed + 1 :])
+        return best.cycles + rest / workers
+
+    def _cycles(self, task: Task) -> float:
+        """Cycles of one core for windows and loops."""
         window = tiled_window_of(task)
-        if window is not None:
-            dialect = vector_dialect(self.target.isa, window.dtype)
-            assert dialect is not None, "windows are of types that have vectors"
-            tiles = window_cycles(window, window_schedule(window, dialect, False), dialect)
-            parallel = self._is_shared(tiles)
-            return tiles / (self.threads if parallel else 1), parallel
-        parallel = self._is_shared(_sums(task.stages[0]) / self._lanes(task.stages[0]))
-        workers = self.threads if parallel else 1
-        best = contraction_estimate(task, self.target, workers, filtering=self.filtering)
-        if best is not None:
-            rest = sum(self._stage_cycles(stage) for stage in task.stages[1:])
-            return best.cycles + rest / workers, parallel
-        total = sum(self._stage_cycles(stage) for stage in task.stages)
-        parallel = self._is_shared(total)
-        return total / (self.threads if parallel else 1), parallel
+        if window is None:
+            return sum(self._stage_cycles(stage) for stage in task.stages)
+        dialect = target_vectors(self.target, window.dtype)
+        assert dialect is not None, "windows are of types that have vectors"
+        return window_cycles(window, window_schedule(window, dialect, False), dialect)
 
-    def _is_shared(self, cycles: float) -> bool:
-        return self.threads > 1 and cycles >= PARALLEL_WORK / 4
+    def _division_cycles(self, lanes: int) -> float:
+        """Cycles of a vector of divisions by divisors that differ."""
+        return self._core.frequency * lanes / self.constants.divisions.alone
 
     def _lanes(self, stage: TensorExpr) -> int:
         return max(self.target.vector_lanes(stage.type.dtype.bits), 1)
@@ -151,25 +160,40 @@ class AnalyticCost:
             case Reduce():
                 return prod(axis.extent for axis in term.axes) * (1.0 + cycles(term.body))
             case Load():
-                return 1.0 if _in_order(term, last) else self.machine.scattered_cycles
+                return 1.0 if _in_order(term, last) else SCATTERED_CYCLES
             case Select():
                 chosen = cycles(term.then), cycles(term.otherwise)
                 if last is not None and last in free_axes(term.condition):
-                    return self.machine.choice_cycles + sum(chosen)
+                    cut = _changes_at_places(term.condition, last)
+                    return (CUT_CYCLES if cut else CHOICE_CYCLES) + sum(chosen)
                 # The choice is made outside the inner loop, which runs one of both.
                 return max(chosen)
             case Apply():
+                if (
+                    term.op.name == "div"
+                    and term.dtype.is_float
+                    and last in free_axes(term.args[1])
+                ):
+                    return self._division_cycles(lanes) + sum(map(cycles, term.args))
                 simple = bool(term.op.symbol) or term.op.name in ("max", "min", "neg", "abs")
-                own = 1.0 if simple else self.machine.costly_cycles
+                own = 1.0 if simple else COSTLY_CYCLES
                 return own + sum(map(cycles, term.args))
             case _:
                 return sum(map(cycles, children(term)))
 
 
-def _sums(stage: TensorExpr) -> float:
-    """How many terms a stage adds up."""
-    reductions = (term for term in walk(stage.body) if isinstance(term, Reduce))
-    return stage.type.size * prod(axis.extent for term in reductions for axis in term.axes)
+def _changes_at_places(condition: Expr, axis: Axis) -> bool:
+    """Whether a condition changes along an axis only where the axis passes known numbers."""
+    match condition:
+        case Apply(op=op, args=(left, right)) if op.name in ("lt", "le") and left.dtype == int64:
+            difference = affine(left).plus(affine(right).scaled(-1))
+            return axis not in free_axes(condition) or all(
+                atom == axis for atom, _ in difference.terms
+            )
+        case Apply(op=op, args=args) if op.name in ("and", "or", "not"):
+            return all(_changes_at_places(part, axis) for part in args)
+        case _:
+            return axis not in free_axes(condition)
 
 
 def _in_order(load: Load, last: Axis | None) -> bool:

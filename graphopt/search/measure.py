@@ -29,6 +29,7 @@ from tensorgen.lower import Lowered, lower
 from tensorgen.module import module_files, source_flags
 from tensorgen.module_spec import Arena, Call, Kernel, Module
 from tensorgen.ports import Port
+from tensorgen.schedule import Schedule
 from tensorgen.sketch import default_schedule
 from tensorgen.target import Target
 from tensorgen.task import Task
@@ -77,15 +78,26 @@ def measure(
     timed = 0
     while timed < len(missing) and clock() < deadline:
         batch = missing[timed : timed + BATCH]
-        figures = _timed(batch, costs.records.target, costs.records.threads, cache)
+        target, threads = costs.records.target, costs.records.threads
+        chosen = [(task, default_schedule(task, target, threads)) for task in batch]
+        figures = kernel_seconds(chosen, target, threads, cache)
         costs.add(dict(zip(batch, figures, strict=True)))
         timed += len(batch)
     return Measured(timed, len(distinct) - len(missing), len(missing) - timed)
 
 
-def _timed(tasks: Sequence[Task], target: Target, threads: int, cache: Path | None) -> list[float]:
-    """Seconds of one run of each task's kernel."""
-    lowered = [lower(task, default_schedule(task, target, threads)) for task in tasks]
+def kernel_seconds(
+    chosen: Sequence[tuple[Task, Schedule]],
+    target: Target,
+    threads: int,
+    cache: Path | None = None,
+) -> list[float]:
+    """Seconds of one run of each task's kernel under its schedule, built together.
+
+    Raises ToolMissing and BuildError.
+    """
+    tasks = [task for task, _ in chosen]
+    lowered = [lower(task, schedule) for task, schedule in chosen]
     module = _module(tasks, lowered, target, threads)
     path = build_library(
         _sources(module),

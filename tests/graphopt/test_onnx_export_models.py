@@ -11,13 +11,13 @@ import onnx
 import onnxruntime
 import pytest
 
-from benchmarks.networks import NETWORKS, network
-from benchmarks.real_models import REAL_MODELS, RealModel
 from graphopt.graph import Graph
 from graphopt.onnx_export import export_model
 from graphopt.onnx_import import import_model
 from graphopt.optimize import optimize
 from graphopt.reference import evaluate_graph
+from tasor.suites.networks import NETWORKS, network
+from tasor.suites.real_models import REAL_MODELS, RealModel
 from tensorgen.types import Array, Shape, int64
 
 

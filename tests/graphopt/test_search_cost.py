@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from graphopt.graph import Graph, Input
+from graphopt.onnx_import.terms import scalar
 from graphopt.ops import OP
 from graphopt.search import AnalyticCost, KernelCost, KernelRecords, RecordedCost, RecordsError
-from graphopt.search.cost import OperatorCost, bytes_moved
+from graphopt.search.cost import KERNEL_SECONDS, OperatorCost, bytes_moved
 from graphopt.search.kernels import Kernels
 from graphopt.search.measure import Measured, measure
+from tensorgen.machine import Rate, typical_machine
+from tensorgen.sketch import default_schedule
 from tensorgen.target import Target, host_target
 from tensorgen.task import Task
-from tensorgen.types import TensorType, int64
+from tensorgen.types import TensorType, boolean, float32, int64
 from tests.graphs_for_search import (
     MODEL,
     TARGET,
@@ -30,6 +34,8 @@ from tests.graphs_for_search import (
     tensor,
     weight,
 )
+
+ZERO = scalar(0.0, float32)
 
 
 def task_of(graph: Graph) -> Task:
@@ -50,14 +56,14 @@ def test_more_work_costs_more() -> None:
 
 def test_an_empty_result_costs_a_kernel_that_does_nothing() -> None:
     task = task_of(graph_of(relu(tensor(0, 2, 0))))
-    assert MODEL.cost(task) == MODEL.machine.kernel_seconds
+    assert MODEL.cost(task) == KERNEL_SECONDS
 
 
 def test_a_product_takes_about_the_time_of_its_multiply_adds() -> None:
     target = Target.named("x86-64-v4")
     task = product(512, 512, 512)
     seconds = AnalyticCost(target).cost(task)
-    least = 512**3 / (16 * AnalyticCost(target).machine.frequency)
+    least = 2 * 512**3 / typical_machine(target).peak_flops(1)
     assert least <= seconds < 2 * least
 
 
@@ -71,6 +77,65 @@ def test_threads_share_large_kernels_only() -> None:
 def test_functions_cost_more_than_sums() -> None:
     x = tensor(0, 64, 64)
     assert MODEL.cost(task_of(graph_of(OP["exp"](x)))) > MODEL.cost(task_of(graph_of(add(x, x))))
+
+
+def test_padding_costs_little_more_than_a_copy() -> None:
+    """Loops are cut where padding begins; a choice by data is made for each element."""
+    x, flags = tensor(0, 16, 64, 64), Input(1, TensorType(boolean, (16, 66, 66)))
+    wide = tensor(0, 16, 66, 66)
+    border = (0, 1, 1)
+    padding = OP["pad"](x, ZERO, before=border, after=border, mode="constant")
+    padded = MODEL.cost(task_of(graph_of(padding)))
+    chosen = MODEL.cost(task_of(graph_of(OP["where"](flags, wide, ZERO))))
+    copied = MODEL.cost(task_of(graph_of(relu(wide))))
+    assert padded < 2 * copied
+    assert chosen > 1.5 * padded
+
+
+def test_a_division_costs_more_where_divisors_differ() -> None:
+    x, y, row = tensor(0, 64, 64), tensor(1, 64, 64), tensor(1, 64, 1)
+    differing, shared, product = (
+        MODEL.cost(task_of(graph_of(OP[name](x, other))))
+        for name, other in (("div", y), ("div", row), ("mul", y))
+    )
+    assert differing > 2 * product
+    assert shared < differing
+
+
+def test_slower_divisions_cost_more() -> None:
+    machine = typical_machine(TARGET)
+    slow = replace(machine, divisions=Rate(1e8, 1e8))
+    task = task_of(graph_of(OP["div"](tensor(0, 64, 64), tensor(1, 64, 64))))
+    assert AnalyticCost(TARGET, machine=slow).cost(task) > 5 * MODEL.cost(task)
+
+
+@pytest.mark.parametrize("threads", [2, 8])
+def test_a_region_costs_what_the_machine_says_where_the_kernel_opens_one(threads: int) -> None:
+    machine = typical_machine(TARGET, threads)
+    dear = replace(machine, region_seconds=machine.region_seconds + 1e-3)
+    for task in (
+        product(4, 4, 4),
+        product(256, 512, 256),
+        task_of(graph_of(relu(tensor(0, 64)))),
+        task_of(graph_of(relu(tensor(0, 512, 512)))),
+        task_of(graph_of(conv(tensor(0, 1, 8, 8, 8), weight(0, 8, 8, 3, 3)))),
+    ):
+        more, less = (
+            AnalyticCost(TARGET, threads, constants).cost(task) for constants in (dear, machine)
+        )
+        schedule = str(default_schedule(task, TARGET, threads))
+        assert (more - less > 0.9e-3) == ("parallel" in schedule), schedule
+
+
+def test_tiles_wait_for_main_memory() -> None:
+    """What a product reads from there is not hidden behind its multiply-adds."""
+    task = product(64, 64, 1_000_000)
+    machine = typical_machine(TARGET)
+    *near, memory = machine.levels
+    faster = replace(memory, bandwidth=Rate(1e13, 1e13))
+    fast = AnalyticCost(TARGET, machine=replace(machine, levels=(*near, faster))).cost(task)
+    seconds = machine.read_seconds(bytes_moved(task), 1)[-1]
+    assert MODEL.cost(task) == pytest.approx(fast + seconds, rel=1e-2)
 
 
 def test_only_what_is_read_is_moved() -> None:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 import onnx
 import pytest
 
-from tasor.command_line import with_repeated_options
+from tasor.command_line_bench import with_repeated_options
+from tensorgen.calibration import Calibration, CalibrationError
+from tensorgen.machine import typical_machine
+from tensorgen.target import host_target
 from tests.tasor.small_models import assert_close, expected_output, reshaping_model, small_model
 
 Command = Callable[..., tuple[int, str, str]]
@@ -315,16 +318,6 @@ def test_a_missing_peer_is_69(
     refused(result, 69, "pip install openvino")
 
 
-def test_missing_suites_are_69(tasor_command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("onnxruntime")
-    plain = importlib.util.find_spec
-    monkeypatch.setattr(
-        "importlib.util.find_spec", lambda name: None if name == "benchmarks" else plain(name)
-    )
-    result = tasor_command("bench", "--suite", "networks", "--against", "onnxruntime")
-    refused(result, 69, "run it from there, or name a model")
-
-
 def test_a_bug_of_ours_is_70_with_a_traceback_on_demand(
     tasor_command: Command, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -450,18 +443,48 @@ def test_inputs_of_a_folder_are_checked(
     refused(tasor_command("run", folder, "--input", f"z{word}"), 64, "expected a name among 'x'")
 
 
-def test_bench_measures_a_model(tasor_command: Command, model: Path, tmp_path: Path) -> None:
-    pytest.importorskip("onnxruntime")
-    target = tmp_path / "found.json"
+def bench_words(model: Path) -> tuple[object, ...]:
     words = ("--shape", "x=2,6", "--threads", "1", "--seconds", "0.2", "--rounds", "2")
+    return ("bench", "--suite", model, *words, "--against", "onnxruntime")
+
+
+def test_bench_measures_a_model(
+    tasor_command: Command, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("onnxruntime")
+    known = Calibration(typical_machine(host_target(), 1), {}, tmp_path, None)
+    monkeypatch.setattr("tasor.command_bench.calibrate", lambda *_, **__: known)
+    found, page, tables = (tmp_path / name for name in ("found.json", "page.html", "page.md"))
     code, out, err = tasor_command(
-        "bench", "--suite", model, *words, "--against", "onnxruntime", "--json", target
+        *bench_words(model), "--json", found, "--report", page, "--markdown", tables
     )
     assert code == 0, out + err
     assert "ratio" in out
-    (row,) = json.loads(target.read_bytes())["rows"]
+    assert "of peak" in out
+    document = json.loads(found.read_bytes())
+    assert document["ceilings"][0]["peak_flops"] == known.machine.peak_flops(1)
+    (row,) = document["rows"]
     assert set(row["engines"]) == {"tasor", "onnxruntime"}
     assert row["ratio"] > 0
+    assert row["traffic_bytes"] > 0
+    assert "<title>Tasor beside ONNX Runtime</title>" in page.read_text(encoding="utf-8")
+    assert "Measured peak" in tables.read_text(encoding="utf-8")
+
+
+def test_bench_does_without_a_calibration_where_there_can_be_none(
+    tasor_command: Command, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("onnxruntime")
+
+    def refuse(*arguments: object, **options: object) -> NoReturn:
+        raise CalibrationError("threads: expected 1 to 2, got 3; choose fewer")
+
+    monkeypatch.setattr("tasor.command_bench.calibrate", refuse)
+    code, out, err = tasor_command(*bench_words(model), "--html", tmp_path / "page.html")
+    assert code == 0, out + err
+    assert "without shares of the peak: threads: expected 1 to 2" in err
+    assert "of peak" not in out
+    assert "Roofline" not in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,8 @@ import onnx
 import pytest
 
 import tasor
-from benchmarks.real_models import REAL_MODELS
 from tasor.peer_engines import MissingPackage
+from tasor.suites.real_models import REAL_MODELS
 from tensorgen.module_spec import Module
 from tensorgen.ports import Port
 from tensorgen.target import Target, host_target
@@ -128,6 +128,29 @@ class Subject:
 
 def mixed() -> Subject:
     return Subject(mixed_model(), {}, mixed_inputs())
+
+
+def products() -> Subject:
+    """A product with a constant and one of activations, whose tiles have tails on both sides."""
+    rng = np.random.default_rng(8)
+    weights = rng.normal(size=(96, 70)).astype(np.float32)
+    types = {"x": (45, 96), "z": (70, 53)}
+    nodes = [
+        onnx.helper.make_node("MatMul", ["x", "weights"], ["first"]),
+        onnx.helper.make_node("MatMul", ["first", "z"], ["y"]),
+    ]
+
+    def value(name: str, shape: tuple[int, ...]) -> onnx.ValueInfoProto:
+        return onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)
+
+    graph = onnx.helper.make_graph(
+        nodes, "products", [value(name, shape) for name, shape in types.items()],
+        [value("y", (45, 53))], [onnx.numpy_helper.from_array(weights, "weights")],
+    )  # fmt: skip
+    opsets = [onnx.helper.make_opsetid("", 17)]
+    model = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    inputs = {name: rng.normal(size=shape).astype(np.float32) for name, shape in types.items()}
+    return Subject(model, {}, inputs)
 
 
 def angle_classifier() -> Subject:
@@ -252,6 +275,16 @@ def test_strict_code_gives_the_same_bits_on_several_threads(
 ) -> None:
     machine.check()
     assert_same_bits(outputs_on(machine, subject, tmp_path / "out", threads=3), reference)
+
+
+@pytest.mark.parametrize("machine", [AARCH64, ARMV7], ids=lambda machine: machine.name)
+def test_matrix_products_pass_their_own_test(machine: Machine, tmp_path: Path) -> None:
+    machine.check()
+    subject = products()
+    module = subject.save(tmp_path / "out", machine.target, strict=False)
+    assert sum("register_tile" in kernel.schedule for kernel in module.kernels) == 2
+    machine.build(tmp_path / "out")
+    assert machine.run(tmp_path / "out" / "net_test") == b"net: OK\n"
 
 
 @pytest.mark.slow

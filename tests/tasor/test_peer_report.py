@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from math import inf, nan
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -20,11 +20,12 @@ from tasor.peer_report import (
     group_means,
     summary,
     table,
-    write_document,
 )
 from tasor.peers import Failure, Row, Timing
+from tasor.roofline import Bandwidth, Ceiling
 
 positive = st.floats(1e-3, 1e3)
+CEILINGS = (Ceiling(1, 8e9, (Bandwidth("L1", 4e9), Bandwidth("memory", 1e9))),)
 
 
 def timing(engine: str, milliseconds: float, deviation: float | None = None) -> Timing:
@@ -93,27 +94,57 @@ def test_summary_ends_with_all_groups() -> None:
     assert "1.414" in drawn(summary([row("a", 1.0), row("b", 2.0)]))
 
 
-def test_document_is_json_and_complete(tmp_path: Path) -> None:
+def test_document_is_json_and_complete() -> None:
     results = (timing("tasor", 1.0, inf), Failure("openvino", "no"))
-    content = document([row("a", 2.0), Row("c", "g", 1, 7, results)], ["tasor"], {"rounds": 5})
-    target = tmp_path / "out.json"
-    write_document(target, content)
-    read = json.loads(target.read_text())
-    assert read.keys() == {"machine", "versions", "settings", "rows", "geometric_means"}
-    assert read["rows"][1]["engines"]["openvino"] == {"failure": "no"}
-    assert read["rows"][1]["engines"]["tasor"]["deviation"] == "inf"
-    assert read["rows"][1]["flops"] == 7
+    known = Row("c", "g", 1, 7_000, results, 14)
+    content = document([row("a", 2.0), known], ["tasor"], {"rounds": 5}, CEILINGS)
+    read = json.loads(json.dumps(content, allow_nan=False))
+    assert read.keys() == {
+        "machine",
+        "versions",
+        "settings",
+        "ceilings",
+        "rows",
+        "geometric_means",
+    }
+    first, second = read["rows"]
+    assert second["engines"]["openvino"] == {"failure": "no"}
+    assert second["engines"]["tasor"]["deviation"] == "inf"
+    assert (second["flops"], second["traffic_bytes"]) == (7_000, 14)
+    assert second["flops_per_second"] == pytest.approx(7e6)
+    assert second["share_of_peak"] == pytest.approx(7e6 / 8e9)
+    assert (first["flops_per_second"], first["share_of_peak"]) == (None, None)
+    assert read["ceilings"] == [
+        {"threads": 1, "peak_flops": 8e9, "bandwidths": {"L1": 4e9, "memory": 1e9}}
+    ]
     assert {"group": "a", "threads": 1, "ratio": 2.0} in read["geometric_means"]
     assert read["machine"]["cpus"] >= 1
-    assert list(tmp_path.iterdir()) == [target]
+    assert datetime.fromisoformat(read["machine"]["time"]).tzinfo is not None
+
+
+def test_shares_of_the_peak_stand_in_the_table() -> None:
+    results = (timing("tasor", 1.0), timing("onnxruntime", 2.0))
+    rows = [
+        Row("one", "g", 1, 6_000_000, results),
+        Row("filtered", "g", 1, 10_000_000, results),
+        Row("little", "g", 1, 100_000, results),
+        Row("other threads", "g", 2, 6_000_000, results),
+    ]
+    text = drawn(table(rows, ["tasor", "onnxruntime"], CEILINGS))
+    assert all(share in text for share in ("of peak", "75 %", "125 %", "1.2 %"))
+    assert text.count("%") == 3
+    assert "of peak" not in drawn(table(rows, ["tasor", "onnxruntime"]))
 
 
 def test_the_page_has_every_case_and_mean() -> None:
     engines = ["tasor", "onnxruntime"]
     failed = Row("a|b", "g", 2, None, (Failure("tasor", "no"), timing("onnxruntime", 1.5)))
     fast = Row("fast", "g", 1, 8_000_000, (timing("tasor", 2.0), timing("onnxruntime", 5.0)))
-    page = markdown([failed, fast], engines, {"suites": ["operators"], "seconds": 0.5})
+    settings = {"suites": ["operators"], "seconds": 0.5}
+    page = markdown([failed, fast], engines, settings, CEILINGS)
     assert "Settings: suites operators; seconds 0.5." in page
+    assert "multiply-adds: 8 Gflop/s with 1 thread." in page
     assert "| g | 1 | 2.50 |" in page
-    assert "| fast | 1 | 2 | 5 | 2.50 | 4 |" in page
-    assert "| a\\|b | 2 | failed | 1.5 |  |  |" in page
+    assert "| fast | 1 | 2 | 5 | 2.50 | 4 | 50 % |" in page
+    assert "| a\\|b | 2 | failed | 1.5 |  |  |  |" in page
+    assert "Measured peak" not in markdown([fast], engines, settings)

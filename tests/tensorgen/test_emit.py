@@ -154,6 +154,7 @@ GOLDEN: dict[str, tuple[Task, Schedule, str]] = {
         LANES, "c99",
     ),
     "rows_softmax": (softmax(), loop_schedule(softmax(), 1, fused=True), "avx512"),
+    "rows_softmax_avx2": (softmax(), loop_schedule(softmax(), 1, fused=True), "avx2"),
     "register_tile": (
         with_epilogue(matmul((), 6, 40, 8), "bias"), tile(1, VectorSource.DIRECT, 3, 2, 16),
         "avx512",
@@ -255,7 +256,7 @@ def write_sources(folder: Path, sources: dict[str, str | bytes]) -> None:
 
 
 @pytest.mark.parametrize("strict", [False, True], ids=["fused", "strict"])
-@pytest.mark.parametrize("isa", ["c99", "avx512"])
+@pytest.mark.parametrize("isa", ["c99", "avx2", "avx512"])
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
 def test_no_compiler_complains(compiler: str, isa: str, strict: bool, tmp_path: Path) -> None:
     if shutil.which(compiler) is None:

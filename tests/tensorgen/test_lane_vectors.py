@@ -17,6 +17,7 @@ from tensorgen.schedule import Lanes, Loops
 from tensorgen.target import Target
 from tensorgen.task import Task
 from tensorgen.types import Array, DType, TensorType, float32, float64
+from tensorgen.vector_spelling import VECTOR_SPELLINGS
 from tests.compiled_c_functions import SPECIAL, float32_sample
 from tests.compiled_kernels import (
     ISA_TARGETS,
@@ -202,15 +203,25 @@ def test_tiny_quotients_are_off_by_one_unit_at_most(isa: str, tmp_path: Path) ->
     assert np.abs(difference).max() <= 1
 
 
-def test_strict_kernels_keep_to_plain_loops() -> None:
+@pytest.mark.parametrize("isa", ["avx2", "avx512"])
+def test_what_compilers_make_less_of_is_in_intrinsics(isa: str) -> None:
     case = Case.of(elementwise("exp", 100), OUTPUT)
-    text = print_kernel(case, "kernel", Spelling("avx512", strict=True)).text
-    assert "_mm512" not in text
+    text = print_kernel(case, "kernel", Spelling(isa, strict=False)).text
+    assert f"tasor_exp_{VECTOR_SPELLINGS[isa].suffix}(" in text
+    assert "tasor_exp_f32(" not in text
+
+
+@pytest.mark.parametrize("isa", ["avx2", "avx512"])
+def test_strict_kernels_keep_to_plain_loops(isa: str) -> None:
+    case = Case.of(elementwise("exp", 100), OUTPUT)
+    text = print_kernel(case, "kernel", Spelling(isa, strict=True)).text
+    assert "_mm" not in text
     assert "tasor_exp_f32(" in text
 
 
-def test_loops_that_compilers_do_as_well_stay_plain() -> None:
+@pytest.mark.parametrize("isa", ["avx2", "avx512"])
+def test_loops_that_compilers_do_as_well_stay_plain(isa: str) -> None:
     x = Tensor(0, TensorType(float32, (100,)))
     task = Task((x.type,), (compute((100,), lambda i: x[i] * 2.0),), (0,), (False,))
-    text = print_kernel(Case.of(task, OUTPUT), "kernel", Spelling("avx512", strict=False)).text
-    assert "_mm512" not in text
+    text = print_kernel(Case.of(task, OUTPUT), "kernel", Spelling(isa, strict=False)).text
+    assert "_mm" not in text

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tensorgen.contraction import contraction_of
-from tensorgen.dialects import VECTOR_DIALECTS, vector_dialect
-from tensorgen.loop import For, LoopKind, Space, Store, statements
+from tensorgen.dialects import VECTOR_DIALECTS
+from tensorgen.loop import For, LoopKind, Prefetch, Space, Store, TransposeBlock, statements
 from tensorgen.lower import lower
 from tensorgen.schedule import RegisterTile, ScheduleError, VectorSource
 from tensorgen.sketch_tiles import register_tiles
@@ -27,7 +27,15 @@ from tests.compiled_kernels import (
     evaluate_task,
     runnable_isas,
 )
-from tests.contraction_tasks import EPILOGUES, convolution, matmul, whole_inputs, with_epilogue
+from tests.contraction_tasks import (
+    EPILOGUES,
+    convolution,
+    matmul,
+    padded,
+    typical_core,
+    whole_inputs,
+    with_epilogue,
+)
 
 ISAS = ("c99", "sse42", "avx2", "avx512", "neon", "neon32")
 
@@ -36,9 +44,8 @@ def candidates(task: Task, isa: str, parallel: bool = False) -> list[RegisterTil
     """Every register tile for the task, each once."""
     contraction = contraction_of(task)
     assert contraction is not None, str(task)
-    dialect = vector_dialect(isa, contraction.dtype)
-    assert dialect is not None
-    tiles = register_tiles(task, contraction, dialect, 2 if parallel else 1)
+    core = typical_core(isa, contraction.dtype)
+    tiles = register_tiles(task, contraction, core, 2 if parallel else 1)
     return list(dict.fromkeys(estimate.schedule for estimate in tiles))
 
 
@@ -73,6 +80,27 @@ TASKS: dict[str, Task] = {
         for kind in EPILOGUES
     },
     "flatten after batched": with_epilogue(matmul((2,), 3, 5, 2), "flatten"),
+    "padded line": padded(convolution((11,), (3,), channels=(2, 5)), (1,), (2,)),
+    "padded images": padded(
+        convolution((4, 5), (3, 2), channels=(2, 7), strides=(2, 1), batch=2), (1, 0), (0, 1)
+    ),
+    "padded groups": padded(
+        convolution((3, 17), (2, 3), channels=(2, 3), groups=3, batch=2), (1, 1), (1, 1)
+    ),
+    "padded volume": padded(
+        convolution((2, 2, 3), (2, 1, 2), channels=(2, 3), dilations=(1, 2, 2)),
+        (0, 0, 1),
+        (1, 0, 2),
+    ),
+    "padded, variable weights": padded(
+        convolution((3, 5), (2, 2), channels=(2, 5), constant=(False, False)), (1, 2), (2, 1)
+    ),
+    "bias after padded": padded(
+        with_epilogue(convolution((3, 5), (3, 3), channels=(2, 5)), "bias"), (1, 1), (1, 1)
+    ),
+    "residual after padded": padded(
+        with_epilogue(convolution((3, 5), (3, 3), channels=(2, 5)), "residual"), (1, 1), (1, 1)
+    ),
 }
 
 
@@ -146,7 +174,11 @@ def contractions(draw: st.DrawFn) -> Task:
             batch=draw(st.integers(1, 2)), constant=constant, dtype=dtype,
         )  # fmt: skip
     kind = draw(st.sampled_from([None, *EPILOGUES]))
-    return task if kind is None else with_epilogue(task, kind)
+    task = task if kind is None else with_epilogue(task, kind)
+    width = task.inputs[0].shape[-1]
+    front = draw(st.integers(0, width - 1))
+    behind = draw(st.integers(0, width - 1 - front))
+    return padded(task, (front,), (behind,)) if front + behind else task
 
 
 @given(contractions(), st.sampled_from(ISAS), st.data())
@@ -197,7 +229,9 @@ def test_threads_share_the_tiles() -> None:
 def test_threads_compute_the_same(tmp_path: Path) -> None:
     cases = [
         Case.of(task, schedule)
-        for task in (TASKS["batched"], TASKS["convolution 2D"], TASKS["grouped"])
+        for task in map(
+            TASKS.__getitem__, ("batched", "convolution 2D", "grouped", "padded groups")
+        )
         for schedule in candidates(task, "c99", parallel=True)[::5]
     ]
     compiled = CompiledKernels(cases, tmp_path, target=Target.named("c99"), threads=2)
@@ -205,6 +239,35 @@ def test_threads_compute_the_same(tmp_path: Path) -> None:
         arrays = whole_inputs(case.task)
         expected = evaluate_task(case.task, arrays)[0]
         assert_same(compiled.run(number, arrays)[0], expected, 0.0, str(case.schedule))
+
+
+def test_padding_is_made_by_the_thread_that_reads_it() -> None:
+    """Inside the loops over images and groups every thread has a slab of one group; inside none,
+    the whole plane is made once, for all threads."""
+    task = TASKS["padded groups"]
+    for schedule in candidates(task, "avx512", parallel=True):
+        kernel = lower(task, schedule).kernel
+        (slab,) = (buffer for buffer in kernel.scratch if buffer.name == "padded")
+        assert slab.space is (Space.SCRATCH if schedule.prologue else Space.SHARED)
+        rows = 4 if schedule.prologue < 3 else 2
+        assert slab.size == (12, 6, 2, 2)[schedule.prologue] * rows * 19, str(schedule)
+        outermost = [s for s in kernel.body if isinstance(s, For)]
+        assert bool(outermost) == bool(schedule.prologue)
+        assert all(loop.kind is LoopKind.PARALLEL for loop in outermost)
+
+
+def test_what_comes_from_afar_is_asked_for_ahead() -> None:
+    """A factor read in place, too large for the caches near the core: the next tile's lines."""
+    far = convolution((64, 64), (1, 1), channels=(64, 8))
+    near = convolution((8, 8), (1, 1), channels=(64, 8))
+    for task, expected in ((far, True), (near, False)):
+        for schedule in candidates(task, "avx512"):
+            if schedule.source is VectorSource.RUNTIME:
+                continue
+            asked = [
+                s for s in statements(lower(task, schedule).kernel.body) if isinstance(s, Prefetch)
+            ]
+            assert schedule.ahead == expected == bool(asked), str(schedule)
 
 
 def test_relaid_constants_are_filled_with_zeros() -> None:
@@ -240,3 +303,18 @@ def test_a_tile_refuses_a_factor_without_an_axis_for_the_lanes() -> None:
 
 def test_every_dialect_is_tried() -> None:
     assert {isa for isa, _ in VECTOR_DIALECTS} <= set(ISAS)
+
+
+def test_rows_stored_across_the_lanes_are_transposed_in_blocks() -> None:
+    """out[i, j] by lanes along i: neighbours of a row come from different vectors."""
+    task = matmul((), 37, 21, 3, constant=(True, False))
+    for kind in (None, "residual", "row bias"):
+        turned = task if kind is None else with_epilogue(task, kind)
+        for schedule in candidates(turned, "avx512"):
+            if schedule.vector_operand != 0 or schedule.rows == 1:
+                continue
+            assert schedule.turned
+            kernel = lower(turned, schedule).kernel
+            blocks = [s for s in statements(kernel.body) if isinstance(s, TransposeBlock)]
+            assert blocks, str(schedule)
+            assert all(block.rows <= 16 and block.columns <= 16 for block in blocks)

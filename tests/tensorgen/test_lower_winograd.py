@@ -23,13 +23,13 @@ from tests.compiled_kernels import (
     evaluate_task,
     runnable_isas,
 )
-from tests.contraction_tasks import convolution, matmul, whole_inputs, with_epilogue
+from tests.contraction_tasks import convolution, matmul, padded, whole_inputs, with_epilogue
 
 
 def form_of(task: Task) -> FilteredContraction | None:
     contraction = contraction_of(task)
     assert contraction is not None
-    return filtered_contraction(contraction, task.constant)
+    return filtered_contraction(contraction, contraction.constant(task))
 
 
 def tile(
@@ -62,6 +62,27 @@ TASKS: dict[str, tuple[Task, int]] = {
     "residual": (with_epilogue(convolution((4, 6), (3, 3), channels=(2, 3)), "residual"), 4),
     "transposed": (with_epilogue(convolution((4, 6), (3, 3), channels=(2, 3)), "transpose"), 4),
     "flattened": (with_epilogue(convolution((4, 6), (3, 3), channels=(2, 3)), "flatten"), 2),
+    "padded": (padded(convolution((7, 5), (3, 3), channels=(3, 5)), (1, 1), (1, 1)), 4),
+    "padded unevenly": (padded(convolution((4, 6), (3, 3), channels=(2, 3)), (0, 2), (1, 0)), 2),
+    "padded groups": (
+        padded(convolution((4, 5), (3, 3), channels=(2, 3), groups=2, batch=2), (1, 1), (1, 1)),
+        2,
+    ),
+    "padded, dilated": (
+        padded(convolution((7, 9), (3, 3), channels=(2, 3), dilations=(2, 3)), (2, 3), (2, 3)),
+        2,
+    ),
+    "padded volume": (
+        padded(convolution((3, 4, 5), (3, 3, 3), channels=(2, 3)), (1, 1, 1), (1, 1, 1)),
+        2,
+    ),
+    "padded line": (padded(convolution((11,), (3,), channels=(5, 3)), (2,), (1,)), 4),
+    "residual after padded": (
+        padded(
+            with_epilogue(convolution((4, 6), (3, 3), channels=(2, 3)), "residual"), (1, 1), (1, 1)
+        ),
+        4,
+    ),
     "narrow": (with_epilogue(convolution((4, 6), (3, 3), channels=(2, 3)), "narrow"), 2),
 }
 
@@ -122,7 +143,11 @@ def convolutions(draw: st.DrawFn) -> Task:
 @settings(deadline=None, max_examples=20)
 def test_random_convolutions(task: Task, results: int, strips: int, chunk: int) -> None:
     contraction = contraction_of(task)
-    form = None if contraction is None else filtered_contraction(contraction, task.constant)
+    form = (
+        None
+        if contraction is None
+        else filtered_contraction(contraction, contraction.constant(task))
+    )
     if form is None:
         return
     schedule = WinogradTile((results,) * len(form.filtered), strips, chunk, 2, 1, 4, False)

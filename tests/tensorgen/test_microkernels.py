@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from tensorgen.dialects import vector_dialect
-from tensorgen.module import module_files, source_flags
-from tensorgen.module_build import base_flags
 from tensorgen.schedule import RegisterTile
 from tensorgen.sketch import default_schedule
 from tensorgen.target import Target
 from tensorgen.task import Task
 from tensorgen.types import DType, float32, float64
-from tests.compiled_kernels import Case, kernels_module
 from tests.contraction_tasks import convolution, matmul
+from tests.inner_loops import assembly_of, inner_loops, instruction
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,44 +64,18 @@ ARM = [
 ]  # fmt: skip
 
 
-def inner_loops(text: str) -> Iterator[list[str]]:
-    """The instructions of each loop without a label inside, its branch last."""
-    body: list[str] = []
-    label = ""
-    for line in text.splitlines():
-        instruction = re.split(r"[#@] |(?:#|@|//)(?:NO_)?APP", line)[0].strip()
-        if found := re.fullmatch(r"(\.L\w+):", instruction):
-            label, body = found[1], []
-        elif instruction and not instruction.startswith("."):
-            body.append(instruction)
-            if label and re.fullmatch(rf"\w[\w.]*\s+(?:\w+,\s*)?{re.escape(label)}", instruction):
-                yield body
-
-
-def assembly_of(task: Task, assembly: Assembly, folder: Path) -> tuple[str, RegisterTile]:
-    """The assembly of the task's kernel under the schedule it gets, with its library's flags."""
-    target = Target.named(assembly.target)
-    schedule = default_schedule(task, target, 1)
-    assert isinstance(schedule, RegisterTile)
-    module = kernels_module([Case.of(task, schedule)], target)
-    for name, content in module_files(module).items():
-        (folder / name).write_bytes(content)
-    source = "cases_kernels.c"
-    flags = (*base_flags(module), *source_flags(module)[source])
-    subprocess.run(
-        [assembly.compiler, *flags, "-S", "-o", "made.s", source], cwd=folder, check=True
-    )
-    return (folder / "made.s").read_text(), schedule
-
-
 def check_inner_loops(task: Task, dtype: DType, assembly: Assembly, folder: Path) -> None:
     if shutil.which(assembly.compiler) is None:
         pytest.skip(f"needs {assembly.compiler}")
-    text, schedule = assembly_of(task, assembly, folder)
-    dialect = vector_dialect(Target.named(assembly.target).isa, dtype)
+    target = Target.named(assembly.target)
+    schedule = default_schedule(task, target, 1)
+    assert isinstance(schedule, RegisterTile)
+    text = assembly_of(task, schedule, target, assembly.compiler, folder)
+    dialect = vector_dialect(target.isa, dtype)
     assert dialect is not None
     counts = []
-    for body in inner_loops(text):
+    for lines in inner_loops(text):
+        body = [instruction(line) for line in lines]
         sums = [line for line in body if re.fullmatch(assembly.multiply_add, line)]
         if not sums:
             continue

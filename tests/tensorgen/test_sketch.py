@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tensorgen.contraction import contraction_of
@@ -27,7 +29,7 @@ from tensorgen.sketch_tiles import register_tiles
 from tensorgen.target import Target
 from tensorgen.task import Task
 from tensorgen.types import Shape, TensorType, float32
-from tests.contraction_tasks import convolution, matmul
+from tests.contraction_tasks import convolution, matmul, typical_core
 
 AVX512 = Target.named("x86-64-v4")
 
@@ -35,9 +37,8 @@ AVX512 = Target.named("x86-64-v4")
 def tiles(task: Task, isa: str = "avx512", parallel: bool = False) -> list[RegisterTile]:
     contraction = contraction_of(task)
     assert contraction is not None
-    dialect = vector_dialect(isa, contraction.dtype)
-    assert dialect is not None
-    estimates = list(register_tiles(task, contraction, dialect, 2 if parallel else 1))
+    core = typical_core(isa, contraction.dtype)
+    estimates = list(register_tiles(task, contraction, core, 2 if parallel else 1))
     assert all(estimate.cycles > 0 for estimate in estimates)
     return [estimate.schedule for estimate in estimates]
 
@@ -67,6 +68,27 @@ def test_only_constants_are_relaid_ahead() -> None:
 def test_reading_in_place_needs_neighbours_in_order() -> None:
     task = matmul((), 33, 40, 8, transposed=(False, True))
     assert not [t for t in tiles(task) if t.source is VectorSource.DIRECT and t.vector_operand == 1]
+
+
+def test_broadcasts_by_instructions_of_their_own_do_not_outnumber_what_they_serve() -> None:
+    for task in (
+        matmul((), 512, 512, 512, constant=(False, True)),
+        convolution((28, 28), (1, 1), channels=(256, 256)),
+    ):
+        tile = default_schedule(task, Target.named("x86-64-v3"), 1)
+        assert isinstance(tile, RegisterTile)
+        assert tile.rows + tile.vectors <= 0.7 * tile.rows * tile.vectors
+
+
+@pytest.mark.parametrize(
+    ("width", "source"), [(56, VectorSource.RUNTIME), (57, VectorSource.DIRECT)]
+)
+def test_vectors_that_collide_in_the_cache_are_packed(width: int, source: VectorSource) -> None:
+    # Planes of 56 * 56 floats lie 49 * 256 bytes apart: only 16 of 64 sets of the cache hold them.
+    task = convolution((width, width), (1, 1), channels=(256, 128))
+    tile = default_schedule(task, Target.named("x86-64-v3"), 1)
+    assert isinstance(tile, RegisterTile)
+    assert tile.source is source
 
 
 def test_the_choice_is_the_same_every_time() -> None:
@@ -229,5 +251,9 @@ def test_schedules_have_a_text() -> None:
     tile = RegisterTile(1, VectorSource.PACKED, True, 6, 4, 16, False, True)
     assert str(tile) == (
         "register_tile(6 x 4*16); vectors(packed); rows(packed); order(rows, vector tiles); "
-        "parallel(tiles)"
+        "parallel(rows)"
     )
+    grid = replace(tile, grid=True, ahead=True)
+    assert str(grid).endswith("; ahead; parallel(grid)")
+    inside = replace(tile, prologue=2)
+    assert str(inside).endswith("; prologue(inside 2); parallel(prologue)")

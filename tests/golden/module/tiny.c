@@ -33,7 +33,7 @@ static const tiny_info info = {
     2u,
     outputs,
     "abababababababababababababababababababababababababababababababab",
-    "9f0dc2c6314c68e10bcc5a98466f4fc5559c9ad903d91361e1c8837255eb9303",
+    "88afa1cc198caab2b292422e9bdcd0a401292d1c612cb64143b246a9615b9ea9",
     "dae0392651095566d7966a12709f26724ea83c05f1bd7b5ca705860883f83fb1"
 };
 

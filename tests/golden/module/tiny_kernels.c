@@ -106,6 +106,14 @@ static void end_call(void)
 #define TASOR_KEEP(vector) ((void)0)
 #endif
 
+/* Asks for a line that will be read soon. It may lie behind the array: no pointer goes there. */
+#if defined(__GNUC__) || defined(__clang__)
+#define TASOR_PREFETCH(array, index) \
+    __builtin_prefetch((const void *)((uintptr_t)(array) + (uintptr_t)(index) * sizeof *(array)))
+#else
+#define TASOR_PREFETCH(array, index) ((void)0)
+#endif
+
 /* In front of a loop that stays a loop: its body fills the registers as it is. */
 #if defined(__clang__)
 #define TASOR_NO_UNROLL TASOR_PRAGMA(clang loop unroll(disable))

@@ -1,0 +1,69 @@
+"""What a machine could do at best, and what share of that was reached.
+
+Williams, Waterman and Patterson, "Roofline: an insightful visual performance model for multicore
+architectures" (2009): a program is bound by the peak of the arithmetic, or by its operations for
+each byte (its intensity) times a bandwidth. What it does not: measure, or draw (`roofline_plot`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tasor.peers import Row
+from tensorgen.machine import Machine
+
+
+@dataclass(frozen=True, slots=True)
+class Bandwidth:
+    """How fast data comes from one level of the memory, in bytes a second."""
+
+    level: str
+    bytes_per_second: float
+
+
+@dataclass(frozen=True, slots=True)
+class Ceiling:
+    """The measured limits for one number of threads: float32 multiply-adds in flop/s (two each),
+    and bandwidths, the fastest first."""
+
+    threads: int
+    peak: float
+    bandwidths: tuple[Bandwidth, ...] = ()
+
+
+def ceiling(machine: Machine, threads: int) -> Ceiling:
+    """The limits of a machine for so many threads."""
+    bandwidths = (Bandwidth(level.name, level.bandwidth.of(threads)) for level in machine.levels)
+    return Ceiling(threads, machine.peak_flops(threads), tuple(bandwidths))
+
+
+def ceiling_of(threads: int, ceilings: Sequence[Ceiling]) -> Ceiling | None:
+    """The ceiling for that number of threads; None where none was measured."""
+    return next((ceiling for ceiling in ceilings if ceiling.threads == threads), None)
+
+
+def flops_per_second(row: Row) -> float | None:
+    """What Tasor reached, by the work as defined; None if it failed or the work is not known."""
+    own = row.timing("tasor")
+    return None if own is None or row.flops is None else row.flops / own.milliseconds * 1e3
+
+
+def intensity(row: Row) -> float | None:
+    """Operations for each byte that a run must move; None where either is not known."""
+    return None if row.flops is None or not row.traffic else row.flops / row.traffic
+
+
+def share_of_peak(row: Row, ceilings: Sequence[Ceiling]) -> float | None:
+    """What Tasor reached over the measured peak. Above 1 where a filtered convolution needs fewer
+    operations than its definition counts."""
+    reached, ceiling = flops_per_second(row), ceiling_of(row.threads, ceilings)
+    return None if reached is None or ceiling is None else reached / ceiling.peak
+
+
+def percent(share: float | None) -> str:
+    """A share for a table, `97 %`; nothing for None."""
+    if share is None:
+        return ""
+    digits = 0 if share >= 0.0995 else 1
+    return f"{100 * share:.{digits}f} %"

@@ -1,0 +1,217 @@
+"""The C that measures a machine: a few loops, each bound by one thing.
+
+What it does: writes one C file for a target. Each of its probes runs a loop on a number of threads
+and returns how many took part. What it does not: time them (`calibration_process`).
+
+The loops use the vectors that kernels use (`dialects`), so that they find the rates that kernels
+can reach, not those of instructions that no kernel has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tensorgen.dialects import VectorDialect, vector_dialect
+from tensorgen.module_build import ISA_SUPPORT
+from tensorgen.target import Target
+from tensorgen.types import float32
+
+READ_VECTORS = 8
+"""Vectors that one turn of the reading loop loads: enough sums in flight to hide their latency."""
+
+_HEAD = """\
+/* Loops that each keep one part of the processor busy. */
+#include <stddef.h>
+{includes}
+#ifdef _OPENMP
+#include <omp.h>
+#define THREAD omp_get_thread_num()
+#define TEAM omp_get_num_threads()
+#else
+#define THREAD 0
+#define TEAM 1
+#endif
+
+typedef {type} vector;
+
+/* One element of a sum of vectors. */
+static float element(vector v)
+{{
+    float lanes[{lanes}];
+    {store}
+    return lanes[0];
+}}
+"""
+
+_LOOP = """
+/* {comment} */
+static float {name}({parameters}long turns)
+{{
+    const vector x = {x}, y = {y};
+{begin}
+    for (long turn = 0; turn < turns; turn++) {{
+{body}
+    }}
+{end}
+    return element(v0);
+}}
+"""
+
+# Every thread writes what it has summed up, or the compiler would leave its loop out.
+_PROBE = """
+int probe_{name}(int threads, const float *memory, size_t count, long turns, float *sums);
+int probe_{name}(int threads, const float *memory, size_t count, long turns, float *sums)
+{{
+    int team = 1;
+    (void)threads;
+    (void)memory;
+    (void)count;
+    #pragma omp parallel num_threads(threads)
+    {{
+        sums[16 * THREAD] += {call};
+        #pragma omp single
+        team = TEAM;
+    }}
+    return team;
+}}
+"""
+
+_THREADS = """
+/* Touches the memory where it is to lie: with the thread that is going to read it. */
+void touch(int threads, float *memory, size_t count);
+void touch(int threads, float *memory, size_t count)
+{
+    (void)threads;
+    #pragma omp parallel num_threads(threads)
+    for (size_t n = 0; n < count; n++) {
+        memory[(size_t)THREAD * count + n] = 0.0f;
+    }
+}
+
+/* Shares nothing among the threads, again and again. */
+int probe_region(int threads, const float *memory, size_t count, long turns, float *sums);
+int probe_region(int threads, const float *memory, size_t count, long turns, float *sums)
+{
+    int team = 1;
+    (void)threads;
+    (void)memory;
+    (void)count;
+    for (long turn = 0; turn < turns; turn++) {
+        #pragma omp parallel num_threads(threads)
+        {
+            sums[16 * THREAD] += 1.0f;
+            if (THREAD == 0) {
+                team = TEAM;
+            }
+        }
+    }
+    return team;
+}
+
+/* All threads wait for each other, again and again. */
+int probe_barrier(int threads, const float *memory, size_t count, long turns, float *sums);
+int probe_barrier(int threads, const float *memory, size_t count, long turns, float *sums)
+{
+    int team = 1;
+    (void)threads;
+    (void)memory;
+    (void)count;
+    #pragma omp parallel num_threads(threads)
+    {
+        for (long turn = 0; turn < turns; turn++) {
+            sums[16 * THREAD] += 1.0f;
+            #pragma omp barrier
+        }
+        if (THREAD == 0) {
+            team = TEAM;
+        }
+    }
+    return team;
+}
+"""
+
+
+def calibration_source(target: Target) -> str:
+    """The C of all probes. Deterministic."""
+    dialect = vector_dialect(target.isa, float32)
+    assert dialect is not None, "there are vectors of float32, if of one element"
+    header = ISA_SUPPORT[target.isa].header
+    parts = [
+        _HEAD.format(
+            includes=f"#include <{header}>\n" if header else "",
+            type=dialect.type,
+            lanes=dialect.lanes,
+            store=dialect.store.format(p="lanes", v="v"),
+        ),
+        _arithmetic(dialect),
+        _PROBE.format(name="multiply_add", call="multiply_add(turns)"),
+        _divisions(dialect),
+        _PROBE.format(name="divide", call="divide(turns)"),
+        _reads(dialect),
+        _PROBE.format(name="read", call="read_all(memory + (size_t)THREAD * count, count, turns)"),
+        _THREADS,
+    ]
+    return "".join(parts)
+
+
+def multiply_add_vectors(dialect: VectorDialect) -> int:
+    """Sums in flight in the probe of multiply-adds: as many as there are registers for."""
+    return dialect.registers * 3 // 4
+
+
+def _arithmetic(dialect: VectorDialect) -> str:
+    names = [f"v{n}" for n in range(multiply_add_vectors(dialect))]
+    body = [f"{v} = {dialect.multiply_add.format(a=v, b='x', c='y')};" for v in names]
+    return _loop(dialect, "multiply_add", "Multiply-adds that nothing is loaded for.", names, body)
+
+
+def _divisions(dialect: VectorDialect) -> str:
+    names = [f"v{n}" for n in range(READ_VECTORS)]
+    template = dialect.operation("div")
+    assert template is not None, "every instruction set spells divisions"
+    body = [f"{v} = {template.format(a='x', b=v)};" for v in names]
+    return _loop(dialect, "divide", "Divisions of vectors by vectors.", names, body)
+
+
+def _reads(dialect: VectorDialect) -> str:
+    names = [f"v{n}" for n in range(READ_VECTORS)]
+    step = READ_VECTORS * dialect.lanes
+    loads = [dialect.load.format(p=f"p + {n * dialect.lanes}") for n in range(READ_VECTORS)]
+    body = [
+        f"for (const float *p = memory; p != memory + count; p += {step}) {{",
+        *(
+            f"    {v} = {dialect.multiply_add.format(a=load, b='x', c=v)};"
+            for v, load in zip(names, loads, strict=True)
+        ),
+        "}",
+    ]
+    comment = f"Reads `count` elements, a multiple of {step}, in order."
+    parameters = "const float *memory, size_t count, "
+    return _loop(dialect, "read_all", comment, names, body, parameters)
+
+
+def _loop(
+    dialect: VectorDialect,
+    name: str,
+    comment: str,
+    names: Sequence[str],
+    body: Sequence[str],
+    parameters: str = "",
+) -> str:
+    """A loop over vectors that begin with different values, so that none is another's copy."""
+    begin = [f"vector {v} = {dialect.fill.format(x=f'{n + 1}.7f')};" for n, v in enumerate(names)]
+    total = [f"v0 = {dialect.multiply_add.format(a=v, b='x', c='v0')};" for v in names[1:]]
+    return _LOOP.format(
+        name=name,
+        comment=comment,
+        parameters=parameters,
+        x=dialect.fill.format(x="0.5f"),
+        y=dialect.fill.format(x="1.0f"),
+        begin=_indented(begin, 4),
+        body=_indented(body, 8),
+        end=_indented(["(void)y;", *total], 4),
+    )
+
+
+def _indented(lines: Sequence[str], spaces: int) -> str:
+    return "\n".join(f"{' ' * spaces}{line}" for line in lines)

@@ -1,0 +1,294 @@
+"""What a machine does in a second: the constants that estimates and reports go by.
+
+What it does: holds the rates of one core and of several at once, states typical ones for each
+target, and reads and writes them as JSON. What it does not: measure them (`calibration`), or know
+what code is like (`sketch`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from math import inf
+
+from tensorgen.dialects import VectorDialect, vector_dialect
+from tensorgen.target import Isa, Target
+from tensorgen.types import DType, float32
+
+LEVEL_NAMES = ("L1", "L2", "L3", "memory")
+"""The levels of memory, from the nearest; a machine may lack the second and the third."""
+
+TYPICAL_FREQUENCY = 3.0e9
+"""Cycles a second of a core, where nothing was measured."""
+
+TYPICAL_DIVISION_CYCLES = 10.0
+"""Cycles until a core can begin the next division of a vector by a vector."""
+
+TYPICAL_BYTES = (32.0, 16.0, 5.0)
+"""Bytes that one core reads in a cycle from the second and third cache and from memory."""
+
+TYPICAL_BYTES_OF = {
+    "x86-64-v4": (32.0, 24.0, 5.0),
+    "x86-64-v2": (16.0, 8.0, 5.0),
+    "aarch64": (16.0, 8.0, 4.0),
+    "armv7": (16.0, 8.0, 4.0),
+}
+"""The same for targets, by name, whose machines differ: what `calibration` finds on a Zen 4 server,
+rounded, and narrower paths where vectors are shorter."""
+
+TYPICAL_REGION_SECONDS, TYPICAL_BARRIER_SECONDS = 2.0e-6, 1.0e-6
+
+MEMORY_CORES = 2
+"""Cores that keep the memory of a typical machine busy."""
+
+FIRST_CACHE_SHARE, CACHE_SHARE, SHARED_CACHE_SHARE = 0.75, 0.875, 0.5
+"""The part of a cache that may be counted on: of the first one beside other operands, of one that
+belongs to a core, and of one that other cores and other programs use, too."""
+
+_LARGEST = 1e24
+
+
+class MachineError(ValueError):
+    """A description of a machine is none. The message is one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """Something a second: what one core does while the others rest, and what all threads of the
+    machine do together."""
+
+    alone: float
+    together: float
+
+    def of(self, threads: int) -> float:
+        """What that many threads do together: as much as each would alone, and at most what all
+        of the machine's threads do."""
+        return self.alone if threads <= 1 else min(threads * self.alone, self.together)
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """One level of memory: how many bytes it holds and how many can be read from it in a second.
+
+    A level is `shared` if its bytes belong to all cores together. Main memory holds `inf` bytes.
+    """
+
+    name: str
+    bytes: float
+    shared: bool
+    bandwidth: Rate
+
+    def usable_bytes(self, threads: int) -> float:
+        """How many of so many threads' bytes it holds, beside what else there is."""
+        return self.bytes * (SHARED_CACHE_SHARE if self.shared else CACHE_SHARE * max(threads, 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """The constants of one machine under one target.
+
+    `threads` is the number of threads that rates `together`, and the costs of threads, are of.
+    `flops` counts float32 operations in fused multiply-adds of whole vectors, two for each lane;
+    `divisions` float32 quotients of whole vectors. `levels` are the caches that there are, from the
+    nearest, and main memory. A region is what it costs to share work among the threads and to wait
+    for all of them; a barrier is such a wait inside a region; both are 0 for one thread.
+    """
+
+    threads: int
+    flops: Rate
+    divisions: Rate
+    levels: tuple[Level, ...]
+    region_seconds: float
+    barrier_seconds: float
+
+    def peak_flops(self, threads: int) -> float:
+        """Float32 operations a second that so many threads reach where nothing is loaded."""
+        return self.flops.of(threads)
+
+    def memory_bandwidth(self, threads: int) -> float:
+        """Bytes a second that so many threads together read from main memory."""
+        return self.levels[-1].bandwidth.of(threads)
+
+    def read_seconds(self, amount: float, threads: int) -> tuple[float, ...]:
+        """How long each level takes to give its part of `amount` bytes, which threads read again
+        and again: what a level holds beyond the nearer ones comes from it."""
+        held, seconds = 0.0, []
+        for level in self.levels:
+            part = max(min(amount, level.usable_bytes(threads)) - held, 0.0)
+            seconds.append(part / level.bandwidth.of(threads))
+            held += part
+        return tuple(seconds)
+
+    def __post_init__(self) -> None:
+        assert self.threads >= 1
+        assert self.levels, "there is main memory"
+        assert self.levels[-1].bytes == inf
+
+
+@dataclass(frozen=True, slots=True)
+class Core:
+    """One core of a machine as it runs vectors of one kind: what estimates count in.
+
+    A cycle is the time in which it multiplies and adds as many vectors as the dialect says. `loads`
+    are, from the nearest level, the bytes of a panel that is read from it and what one vector of it
+    costs, in loads from the first cache. `far_bytes` arrive in a cycle from beyond the second
+    cache, which has `second_cache` bytes; 0 if there is none.
+    """
+
+    dialect: VectorDialect
+    frequency: float
+    loads: tuple[tuple[float, float], ...]
+    second_cache: int
+    far_bytes: float
+
+    @staticmethod
+    def of(isa: Isa, dtype: DType, machine: Machine) -> Core | None:
+        """A core with the widest vectors of an instruction set; None if no such elements are
+        computed in vectors."""
+        dialect = vector_dialect(isa, dtype)
+        if dialect is None:
+            return None
+        frequency = machine.flops.alone / _flops_per_cycle(isa)
+        full = frequency * dialect.loads_per_cycle * dialect.lanes * dtype.bytes
+        first, *others = machine.levels
+        loads = [(FIRST_CACHE_SHARE * first.bytes, 1.0)]
+        for level in others:
+            cost = max(full / level.bandwidth.alone, loads[-1][1])
+            loads.append((level.usable_bytes(1), cost))
+        second = next((int(level.bytes) for level in others if not level.shared), 0)
+        far = next((level for level in others if level.shared), first)
+        return Core(dialect, frequency, tuple(loads), second, far.bandwidth.alone / frequency)
+
+    def vector_load(self, panel: float) -> float:
+        """Loads from the first cache that one vector of a panel of so many bytes costs."""
+        return next((cost for size, cost in self.loads if panel <= size), self.loads[-1][1])
+
+
+def _flops_per_cycle(isa: Isa) -> float:
+    """Float32 operations of a core in a cycle, in fused multiply-adds of whole vectors."""
+    dialect = vector_dialect(isa, float32)
+    assert dialect is not None, "there are vectors of float32, if of one element"
+    return 2 * dialect.lanes * dialect.multiply_adds_per_cycle
+
+
+@cache
+def typical_machine(target: Target, threads: int = 1) -> Machine:
+    """What to expect of a machine that nothing was measured on. Deterministic.
+
+    One frequency for every target: who compares times across targets must measure.
+    """
+    dialect = vector_dialect(target.isa, float32)
+    assert dialect is not None, "there are vectors of float32, if of one element"
+    flops = TYPICAL_FREQUENCY * _flops_per_cycle(target.isa)
+    divisions = TYPICAL_FREQUENCY * dialect.lanes / TYPICAL_DIVISION_CYCLES
+    first = dialect.lanes * float32.bytes * dialect.loads_per_cycle
+    others = TYPICAL_BYTES_OF.get(target.name, TYPICAL_BYTES)
+    *near, memory = (TYPICAL_FREQUENCY * min(amount, first) for amount in (first, *others))
+    rates = [
+        *(Rate(rate, rate * threads) for rate in near),
+        Rate(memory, memory * min(threads, MEMORY_CORES)),
+    ]
+    return Machine(
+        threads,
+        Rate(flops, flops * threads),
+        Rate(divisions, divisions * threads),
+        levels_of(target, rates),
+        TYPICAL_REGION_SECONDS if threads > 1 else 0.0,
+        TYPICAL_BARRIER_SECONDS if threads > 1 else 0.0,
+    )
+
+
+def levels_of(target: Target, rates: Sequence[Rate]) -> tuple[Level, ...]:
+    """The levels of memory that a target has, by the rate for each of LEVEL_NAMES."""
+    sizes = (target.l1_bytes, target.l2_bytes, target.l3_bytes, inf)
+    return tuple(
+        Level(name, size, name in ("L3", "memory"), rate)
+        for name, size, rate in zip(LEVEL_NAMES, sizes, rates, strict=True)
+        if size
+    )
+
+
+def machine_document(machine: Machine) -> dict[str, object]:
+    """A machine as JSON. Sizes are in bytes, rates a second, costs in seconds."""
+    return {
+        "threads": machine.threads,
+        "flops": _rate_document(machine.flops),
+        "divisions": _rate_document(machine.divisions),
+        "levels": [
+            {
+                "name": level.name,
+                "bytes": None if level.bytes == inf else level.bytes,
+                "shared": level.shared,
+                "bandwidth": _rate_document(level.bandwidth),
+            }
+            for level in machine.levels
+        ],
+        "region_seconds": machine.region_seconds,
+        "barrier_seconds": machine.barrier_seconds,
+    }
+
+
+def _rate_document(rate: Rate) -> dict[str, float]:
+    return {"alone": rate.alone, "together": rate.together}
+
+
+def machine_of(document: object) -> Machine:
+    """The machine that `machine_document` wrote. Raises MachineError for anything else."""
+    fields = _fields(document, "machine")
+    threads = fields.get("threads")
+    if type(threads) is not int or threads < 1:
+        raise _unexpected("threads", "a whole number from 1", threads)
+    levels = fields.get("levels")
+    if not isinstance(levels, list) or not levels:
+        raise _unexpected("levels", "a list of memory levels", levels)
+    read = [_level(item, f"levels[{position}]") for position, item in enumerate(levels)]
+    if [level.bytes == inf for level in read] != [False] * (len(read) - 1) + [True]:
+        raise _unexpected("levels", "main memory, without a size, last", [v.name for v in read])
+    return Machine(
+        threads,
+        _rate(fields.get("flops"), "flops"),
+        _rate(fields.get("divisions"), "divisions"),
+        tuple(read),
+        _number(fields.get("region_seconds"), "region_seconds", least=0.0),
+        _number(fields.get("barrier_seconds"), "barrier_seconds", least=0.0),
+    )
+
+
+def _level(item: object, place: str) -> Level:
+    fields = _fields(item, place)
+    name, shared, size = fields.get("name"), fields.get("shared"), fields.get("bytes")
+    if not isinstance(name, str) or not name.isascii() or not name.isalnum():
+        raise _unexpected(f"{place}.name", "a short name", name)
+    if not isinstance(shared, bool):
+        raise _unexpected(f"{place}.shared", "true or false", shared)
+    held = inf if size is None else _number(size, f"{place}.bytes", least=1.0)
+    return Level(name, held, shared, _rate(fields.get("bandwidth"), f"{place}.bandwidth"))
+
+
+def _rate(item: object, place: str) -> Rate:
+    fields = _fields(item, place)
+    alone, together = (
+        _number(fields.get(name), f"{place}.{name}", least=1.0) for name in ("alone", "together")
+    )
+    return Rate(alone, together)
+
+
+def _fields(item: object, place: str) -> Mapping[str, object]:
+    if not isinstance(item, dict):
+        raise _unexpected(place, "an object", item)
+    return item
+
+
+def _number(item: object, place: str, *, least: float) -> float:
+    if isinstance(item, bool) or not isinstance(item, int | float):
+        raise _unexpected(place, "a number", item)
+    if not least <= item <= _LARGEST:
+        raise _unexpected(place, f"a number from {least:g} to {_LARGEST:g}", item)
+    return float(item)
+
+
+def _unexpected(place: str, expected: str, got: object) -> MachineError:
+    return MachineError(
+        f"{place}: expected {expected}, got {repr(got)[:60]}; write it with tasor calibrate --json"
+    )

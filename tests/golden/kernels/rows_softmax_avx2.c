@@ -1,0 +1,127 @@
+/* expr: out[i] = max(k) x[i,k]; out[i,j] = exp(x[i,j] - y[i]); out[i] = sum(k) z[i,k]; out[i,j]
+ *   = z[i,j] / w[i]
+ * schedule: rows(1); parallel(0); lanes(reduction, 32) | lanes(output, 2048) & lanes(reduction,
+ *   32) | lanes(output, 2048); reciprocals */
+static void rows_softmax_avx2(const float *restrict x, float *restrict out)
+{
+    for (ptrdiff_t i = 0; i < 6; i++) {
+        float row0;
+        float row1[70] TASOR_ALIGNED;
+        float row2;
+        {
+            float total;
+            {
+                float acc[32] TASOR_ALIGNED;
+                TASOR_SIMD
+                for (ptrdiff_t lane = 0; lane < 32; lane++) {
+                    acc[lane] = -INFINITY;
+                }
+                for (ptrdiff_t k_o = 0; k_o < 2; k_o++) {
+                    TASOR_SIMD
+                    for (ptrdiff_t k_i = 0; k_i < 32; k_i++) {
+                        acc[k_i] = tasor_max_f32(acc[k_i], x[i * 70 + k_i + k_o * 32]);
+                    }
+                }
+                TASOR_SIMD
+                for (ptrdiff_t k_i = 0; k_i < 6; k_i++) {
+                    acc[k_i] = tasor_max_f32(acc[k_i], x[i * 70 + k_i + 64]);
+                }
+                TASOR_SIMD
+                for (ptrdiff_t lane = 0; lane < 16; lane++) {
+                    acc[lane] = tasor_max_f32(acc[lane], acc[lane + 16]);
+                }
+                TASOR_SIMD
+                for (ptrdiff_t lane = 0; lane < 8; lane++) {
+                    acc[lane] = tasor_max_f32(acc[lane], acc[lane + 8]);
+                }
+                for (ptrdiff_t lane = 0; lane < 4; lane++) {
+                    acc[lane] = tasor_max_f32(acc[lane], acc[lane + 4]);
+                }
+                for (ptrdiff_t lane = 0; lane < 2; lane++) {
+                    acc[lane] = tasor_max_f32(acc[lane], acc[lane + 2]);
+                }
+                for (ptrdiff_t lane = 0; lane < 1; lane++) {
+                    acc[lane] = tasor_max_f32(acc[lane], acc[lane + 1]);
+                }
+                total = acc[0];
+            }
+            row0 = total;
+        }
+        {
+            float total;
+            {
+                float acc[32] TASOR_ALIGNED;
+                TASOR_SIMD
+                for (ptrdiff_t lane = 0; lane < 32; lane++) {
+                    acc[lane] = 0.0f;
+                }
+                for (ptrdiff_t k_o = 0; k_o < 2; k_o++) {
+                    for (ptrdiff_t k_i = 0; k_i < 32; k_i += 8) {
+                        const __m256 row1_lanes = tasor_exp_f32x8(_mm256_sub_ps(_mm256_loadu_ps(x +
+                            i * 70 + k_i + k_o * 32), _mm256_set1_ps(row0)));
+                        _mm256_storeu_ps(row1 + k_i + k_o * 32, row1_lanes);
+                        const __m256 acc_lanes = _mm256_add_ps(_mm256_loadu_ps(acc + k_i),
+                            row1_lanes);
+                        _mm256_storeu_ps(acc + k_i, acc_lanes);
+                    }
+                }
+                {
+                    const __m256 row1_lanes = tasor_exp_f32x8(_mm256_sub_ps(_mm256_maskload_ps(x + i
+                        * 70 + 0 + 64, _mm256_setr_epi32(-1, -1, -1, -1, -1, -1, 0, 0)),
+                        _mm256_set1_ps(row0)));
+                    float row1_part[8];
+                    _mm256_storeu_ps(row1_part, row1_lanes);
+                    memcpy(row1 + 0 + 64, row1_part, 6 * sizeof(row1_part[0]));
+                    const __m256 acc_lanes = _mm256_add_ps(_mm256_maskload_ps(acc,
+                        _mm256_setr_epi32(-1, -1, -1, -1, -1, -1, 0, 0)), row1_lanes);
+                    float acc_part[8];
+                    _mm256_storeu_ps(acc_part, acc_lanes);
+                    memcpy(acc, acc_part, 6 * sizeof(acc_part[0]));
+                }
+                TASOR_SIMD
+                for (ptrdiff_t lane = 0; lane < 16; lane++) {
+                    acc[lane] = acc[lane] + acc[lane + 16];
+                }
+                TASOR_SIMD
+                for (ptrdiff_t lane = 0; lane < 8; lane++) {
+                    acc[lane] = acc[lane] + acc[lane + 8];
+                }
+                for (ptrdiff_t lane = 0; lane < 4; lane++) {
+                    acc[lane] = acc[lane] + acc[lane + 4];
+                }
+                for (ptrdiff_t lane = 0; lane < 2; lane++) {
+                    acc[lane] = acc[lane] + acc[lane + 2];
+                }
+                for (ptrdiff_t lane = 0; lane < 1; lane++) {
+                    acc[lane] = acc[lane] + acc[lane + 1];
+                }
+                total = acc[0];
+            }
+            row2 = total;
+        }
+        {
+            float reciprocal;
+            reciprocal = 1.0f / row2;
+            if ((5.9604645e-08f <= row2) && (row2 <= 1.6777216e+07f)) {
+                for (ptrdiff_t j = 0; j < 64; j += 8) {
+                    const __m256 out_lanes = tasor_quotient_f32x8(_mm256_loadu_ps(row1 + j),
+                        _mm256_set1_ps(row2), _mm256_set1_ps(reciprocal));
+                    _mm256_storeu_ps(out + i * 70 + j, out_lanes);
+                }
+                {
+                    const __m256 out_lanes = tasor_quotient_f32x8(_mm256_maskload_ps(row1 + 64,
+                        _mm256_setr_epi32(-1, -1, -1, -1, -1, -1, 0, 0)), _mm256_set1_ps(row2),
+                        _mm256_set1_ps(reciprocal));
+                    float out_part[8];
+                    _mm256_storeu_ps(out_part, out_lanes);
+                    memcpy(out + i * 70 + 64, out_part, 6 * sizeof(out_part[0]));
+                }
+            } else {
+                TASOR_SIMD
+                for (ptrdiff_t j = 0; j < 70; j++) {
+                    out[i * 70 + j] = row1[j] / row2;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,176 @@
+"""Constants of machines: rates of several threads, levels of memory, cores, and their JSON."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from math import inf
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tensorgen.machine import (
+    Core,
+    Level,
+    Machine,
+    MachineError,
+    Rate,
+    machine_document,
+    machine_of,
+    typical_machine,
+)
+from tensorgen.target import KIB, MIB, TARGET_NAMES, Isa, Target
+from tensorgen.types import float32, float64, int32
+
+NAMES = [name for name in TARGET_NAMES if name != "host"]
+AVX512 = Target.named("x86-64-v4")
+
+rates = st.tuples(st.floats(1.0, 1e15), st.floats(1.0, 1e15)).map(
+    lambda pair: Rate(min(pair), max(pair))
+)
+
+
+@st.composite
+def machines(draw: st.DrawFn) -> Machine:
+    sizes = sorted(draw(st.sets(st.integers(1, 2**40), max_size=3)))
+    near = [Level(f"L{n + 1}", float(size), n == 2, draw(rates)) for n, size in enumerate(sizes)]
+    return Machine(
+        draw(st.integers(1, 512)),
+        draw(rates),
+        draw(rates),
+        (*near, Level("memory", inf, True, draw(rates))),
+        draw(st.floats(0.0, 1.0)),
+        draw(st.floats(0.0, 1.0)),
+    )
+
+
+@given(machines())
+def test_a_machine_survives_json(machine: Machine) -> None:
+    text = json.dumps(machine_document(machine), allow_nan=False)
+    assert machine_of(json.loads(text)) == machine
+
+
+@given(rates, st.integers(1, 1000))
+def test_more_threads_do_more_and_never_more_than_all(rate: Rate, threads: int) -> None:
+    assert rate.of(1) == rate.alone
+    assert rate.of(threads) <= rate.of(threads + 1) <= max(rate.together, rate.alone)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("threads", [1, 2, 8])
+def test_every_target_has_a_typical_machine(name: str, threads: int) -> None:
+    target = Target.named(name)
+    machine = typical_machine(target, threads)
+    assert machine == typical_machine(target, threads)
+    assert machine.threads == threads
+    assert machine.peak_flops(threads) == pytest.approx(threads * machine.peak_flops(1))
+    assert machine.memory_bandwidth(1) <= machine.memory_bandwidth(threads)
+    # Nearer levels are smaller, and not slower.
+    sizes = [level.bytes for level in machine.levels]
+    speeds = [level.bandwidth.alone for level in machine.levels]
+    assert sizes == sorted(sizes)
+    assert speeds == sorted(speeds, reverse=True)
+    assert (machine.region_seconds > 0) == (threads > 1)
+
+
+@given(machines(), st.floats(0.0, 1e12), st.integers(1, 64))
+def test_what_no_cache_holds_comes_from_memory(
+    machine: Machine, amount: float, threads: int
+) -> None:
+    seconds = machine.read_seconds(amount, threads)
+    parts = [
+        taken * level.bandwidth.of(threads)
+        for taken, level in zip(seconds, machine.levels, strict=True)
+    ]
+    assert sum(parts) == pytest.approx(amount)
+    for part, level in zip(parts, machine.levels, strict=True):
+        assert part <= level.usable_bytes(threads) * (1 + 1e-9)
+    assert sum(seconds) <= sum(machine.read_seconds(2 * amount, threads))
+
+
+def test_nearer_levels_are_full_before_farther_ones_are_read() -> None:
+    machine = typical_machine(AVX512, 4)
+    for size, threads, last in (
+        (1, 1, 0),
+        (28 * KIB, 1, 0),
+        (29 * KIB, 1, 1),
+        (2 * MIB, 1, 2),
+        # Four cores have four second caches, and share the third.
+        (2 * MIB, 4, 1),
+        (40 * MIB, 4, 3),
+    ):
+        seconds = machine.read_seconds(size, threads)
+        assert [taken > 0 for taken in seconds] == [level <= last for level in range(4)], size
+
+
+@pytest.mark.parametrize(
+    ("isa", "name", "costs"),
+    [
+        ("avx512", "x86-64-v4", [1, 2, 8 / 3]),
+        ("avx2", "x86-64-v3", [1, 2, 4]),
+        ("sse42", "x86-64-v2", [1, 2, 4]),
+        ("neon", "aarch64", [1, 2, 4]),
+        ("c99", "c99", [1, 1, 1]),
+    ],
+)
+def test_a_vector_costs_more_from_afar(isa: Isa, name: str, costs: list[float]) -> None:
+    target = Target.named(name)
+    core = Core.of(isa, float32, typical_machine(target))
+    assert core is not None
+    sizes = (target.l1_bytes // 2, target.l2_bytes // 2, 2 * MIB)
+    assert [core.vector_load(size) for size in sizes] == pytest.approx(costs)
+    assert core.vector_load(inf) >= core.vector_load(2 * MIB)
+    assert core.frequency == pytest.approx(3e9)
+
+
+def test_a_core_has_one_frequency_for_all_its_vectors() -> None:
+    machine = replace(typical_machine(AVX512), flops=Rate(112e9, 112e9))
+    cores = [Core.of("avx512", dtype, machine) for dtype in (float32, float64)]
+    assert [core.frequency if core else None for core in cores] == [3.5e9, 3.5e9]
+    assert Core.of("avx512", int32, machine) is None
+
+
+def test_memory_is_the_first_level_of_a_core_without_caches() -> None:
+    machine = machine_of(
+        machine_document(typical_machine(AVX512)) | {"levels": [memory_document(8e9)]}
+    )
+    core = Core.of("avx512", float32, machine)
+    assert core is not None
+    assert core.vector_load(1e12) == 1.0
+    assert core.second_cache == 0
+
+
+def memory_document(rate: float) -> dict[str, object]:
+    bandwidth = {"alone": rate, "together": rate}
+    return {"name": "memory", "bytes": None, "shared": True, "bandwidth": bandwidth}
+
+
+GOOD = machine_document(typical_machine(AVX512))
+
+
+@pytest.mark.parametrize(
+    ("document", "place"),
+    [
+        (None, "machine"),
+        ([], "machine"),
+        (GOOD | {"threads": 0}, "threads"),
+        (GOOD | {"threads": True}, "threads"),
+        (GOOD | {"levels": []}, "levels"),
+        (GOOD | {"levels": {}}, "levels"),
+        (GOOD | {"levels": [memory_document(1e9), memory_document(1e9)]}, "levels"),
+        (GOOD | {"levels": [{}]}, "levels[0].name"),
+        (GOOD | {"levels": [memory_document(0.0)]}, "levels[0].bandwidth.alone"),
+        (GOOD | {"flops": 3.0}, "flops"),
+        (GOOD | {"flops": {"alone": "1", "together": 1}}, "flops.alone"),
+        (GOOD | {"flops": {"alone": float("nan"), "together": 1}}, "flops.alone"),
+        (GOOD | {"flops": {"alone": 10**400, "together": 1}}, "flops.alone"),
+        (GOOD | {"region_seconds": -1.0}, "region_seconds"),
+        (GOOD | {"barrier_seconds": None}, "barrier_seconds"),
+    ],
+)
+def test_what_is_no_machine_is_refused_in_one_line(document: object, place: str) -> None:
+    with pytest.raises(MachineError) as caught:
+        machine_of(document)
+    assert str(caught.value).startswith(f"{place}: expected ")
+    assert "\n" not in str(caught.value)

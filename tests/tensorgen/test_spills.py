@@ -1,0 +1,132 @@
+"""No kernel's inner loop spills: what its schedule holds in registers stays there.
+
+Both compilers say so in their assembly: gcc names the frame of spilled values (%sfp), clang writes
+a comment beside each spill and reload.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tensorgen.expr import Fold
+from tensorgen.schedule import Schedule, WindowTile, WinogradTile
+from tensorgen.sketch import default_schedule
+from tensorgen.target import Target
+from tensorgen.task import Task
+from tensorgen.types import float64
+from tests.contraction_tasks import convolution, matmul, with_epilogue
+from tests.inner_loops import assembly_of, inner_loops, instruction
+from tests.window_tasks import Spatial, window_task
+
+SPILL = re.compile(r"%sfp|-byte (?:Folded )?(?:Spill|Reload)")
+ARITHMETIC = re.compile(
+    r"vfn?m(?:add|sub)\w+|v?(?:mul|max)p[sd]|f?ml[as]|fmax\w*|v(?:fma|mul|max)\.f"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Compiler:
+    """A compiler for a target. 32-bit Arm has too few registers for the addresses of a transform:
+    there only `counted` ones, those of vectors, must not be spilled."""
+
+    target: str
+    command: str
+    counted: str = ""
+
+
+COMPILERS = [
+    *(Compiler(target, command)
+      for target in ("x86-64-v2", "x86-64-v3", "x86-64-v4") for command in ("gcc", "clang")),
+    Compiler("aarch64", "aarch64-linux-gnu-gcc"),
+    Compiler("armv7", "arm-linux-gnueabihf-gcc", r"\b[qd]\d"),
+]  # fmt: skip
+WINDOW_COMPILERS = [
+    # Without fused multiply-adds or operands of three registers, each tap takes copies; clang loads
+    # all weights ahead of a tile at stride 2.
+    compiler
+    for compiler in COMPILERS
+    if compiler.target != "x86-64-v2"
+    and (compiler.target, compiler.command) != ("x86-64-v3", "clang")
+]
+
+PRODUCTS = {
+    "constant": matmul((), 504, 512, 512, constant=(False, True)),
+    "activations": matmul((), 504, 512, 512),
+    "doubles": matmul((), 96, 128, 64, constant=(False, True), dtype=float64),
+    "batched": matmul((12,), 128, 128, 64),
+    "right transposed": matmul((12,), 128, 128, 64, transposed=(False, True)),
+    "left transposed": matmul((), 100, 96, 64, transposed=(True, False)),
+    "row": matmul((), 1, 512, 512, constant=(False, True)),
+    "epilogue": with_epilogue(matmul((), 128, 130, 64, constant=(False, True)), "bias"),
+    "convolution": convolution((28, 28), (3, 3), channels=(64, 64)),
+    "strided": convolution((28, 28), (3, 3), channels=(64, 64), strides=(2, 2)),
+    "dilated": convolution((28, 28), (3, 3), channels=(64, 64), dilations=(2, 2)),
+    "pointwise": convolution((56, 56), (1, 1), channels=(256, 128)),
+    "grouped": convolution((28, 28), (3, 3), channels=(16, 16), groups=4),
+}
+
+
+def plane(size: int, kernel: int, stride: int) -> tuple[Spatial, Spatial]:
+    axis = Spatial(size, kernel, stride, kernel // 2, kernel // 2)
+    return (axis, axis)
+
+
+WINDOWS = {
+    "depthwise": window_task(plane(56, 3, 1), planes=(1, 32), weighted=True),
+    "depthwise, stride 2": window_task(plane(56, 3, 2), planes=(1, 32), weighted=True),
+    "maximum, stride 2": window_task(plane(112, 3, 2), planes=(1, 32), fold=Fold.MAX),
+}
+
+
+def check_no_spills(task: Task, schedule: Schedule, compiler: Compiler, folder: Path) -> None:
+    if shutil.which(compiler.command) is None:
+        pytest.skip(f"needs {compiler.command}")
+    target = Target.named(compiler.target)
+    text = assembly_of(task, schedule, target, compiler.command, folder, "-fverbose-asm")
+    loops = [
+        body for body in inner_loops(text) if any(map(ARITHMETIC.match, map(instruction, body)))
+    ]
+    assert loops
+    for body in loops:
+        spills = [line for line in body if SPILL.search(line)]
+        assert not [line for line in spills if re.search(compiler.counted, line)], schedule
+
+
+def each(compilers: list[Compiler]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("compiler", compilers, ids=lambda c: f"{c.target}-{c.command}")
+
+
+@each(COMPILERS)
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_register_tiles(compiler: Compiler, name: str, tmp_path: Path) -> None:
+    task, target = PRODUCTS[name], Target.named(compiler.target)
+    schedule = default_schedule(task, target, 1, filtering=False)
+    check_no_spills(task, schedule, compiler, tmp_path)
+
+
+@each(COMPILERS)
+def test_products_of_filtered_convolutions(compiler: Compiler, tmp_path: Path) -> None:
+    task = PRODUCTS["convolution"]
+    schedule = default_schedule(task, Target.named(compiler.target), 1)
+    assert isinstance(schedule, WinogradTile)
+    check_no_spills(task, schedule, compiler, tmp_path)
+
+
+@each(WINDOW_COMPILERS)
+@pytest.mark.parametrize("name", WINDOWS)
+def test_windows(compiler: Compiler, name: str, tmp_path: Path) -> None:
+    schedule = default_schedule(WINDOWS[name], Target.named(compiler.target), 1)
+    assert isinstance(schedule, WindowTile)
+    check_no_spills(WINDOWS[name], schedule, compiler, tmp_path)
+
+
+@each([compiler for compiler in COMPILERS if compiler.target.startswith("x86")])
+def test_a_product_that_is_rounded_has_a_register(compiler: Compiler, tmp_path: Path) -> None:
+    task, target = PRODUCTS["constant"], Target.named(compiler.target).exact()
+    schedule = default_schedule(task, target, 1, filtering=False)
+    check_no_spills(task, schedule, compiler, tmp_path)
