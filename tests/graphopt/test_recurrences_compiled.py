@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 from graphopt.compiler import Compilation, compile_graph
-from graphopt.graph import Constant, Graph, Input
+from graphopt.graph import Constant, Graph, Input, Value
 from graphopt.onnx_import import import_model
 from graphopt.onnx_import.recurrent import PROJECTED_ROWS
 from graphopt.ops import OP
@@ -35,10 +35,10 @@ AVX512 = Target.named("x86-64-v4")
 
 
 def recurrence(
-    operator: str, steps: int, batch: int, features: int, hidden: int, **attributes: object
+    operator: str, steps: int, batch: int, features: int, hidden: int, direction: str = "forward"
 ) -> Graph:
     """A recurrence with constant weights, optimized and ready to compile."""
-    directions = 2 if attributes.get("direction") == "bidirectional" else 1
+    directions = 2 if direction == "bidirectional" else 1
     random = np.random.default_rng(hidden)
     width = GATES[operator] * hidden
     weights = {
@@ -48,7 +48,7 @@ def recurrence(
     }
     outputs = ["y", "h", "c"] if operator == "LSTM" else ["y", "h"]
     node = helper.make_node(
-        operator, ["x", "w", "r", "b"], outputs, hidden_size=hidden, **attributes
+        operator, ["x", "w", "r", "b"], outputs, hidden_size=hidden, direction=direction
     )
     model = helper.make_model(
         helper.make_graph(
@@ -158,10 +158,10 @@ def test_other_weights_begin_anew() -> None:
         array: Array = np.random.default_rng(seed).uniform(-1, 1, (128, 128)).astype(np.float32)
         return Constant(array)
 
-    value = x
+    value: Value = x
     one, other = weights(1), weights(2)
     for weight in (one, other, other, other, one):
-        value = OP["max"](OP["matmul"](value, weight), Constant(np.float32(0)))
+        value = OP["max"](OP["matmul"](value, weight), Constant(np.zeros((), np.float32)))
     calls = compiled(Graph((x,), (value,), ("x",), ("y",))).module.calls
     assert ["backwards" in call.kernel for call in calls] == [False, False, True, False, False]
 

@@ -196,7 +196,7 @@ def test_rows_follow_what_they_are_rows_of() -> None:
 
 def test_long_graphs_are_divided_without_recursion() -> None:
     """Each state leaves the graph, so that the best cut is always the first."""
-    states = [tensor(0, 8)]
+    states: list[Value] = [tensor(0, 8)]
     for _ in range(1300):
         states.append(OP["tanh"](states[-1]))
     graph = graph_of(*states[1:])
