@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
@@ -36,10 +35,10 @@ AVX512 = Target.named("x86-64-v4")
 
 
 def recurrence(
-    operator: str, steps: int, batch: int, features: int, hidden: int, **attributes: Any
+    operator: str, steps: int, batch: int, features: int, hidden: int, direction: str = "forward"
 ) -> Graph:
     """A recurrence with constant weights, optimized and ready to compile."""
-    directions = 2 if attributes.get("direction") == "bidirectional" else 1
+    directions = 2 if direction == "bidirectional" else 1
     random = np.random.default_rng(hidden)
     width = GATES[operator] * hidden
     weights = {
@@ -49,7 +48,7 @@ def recurrence(
     }
     outputs = ["y", "h", "c"] if operator == "LSTM" else ["y", "h"]
     node = helper.make_node(
-        operator, ["x", "w", "r", "b"], outputs, hidden_size=hidden, **attributes
+        operator, ["x", "w", "r", "b"], outputs, hidden_size=hidden, direction=direction
     )
     model = helper.make_model(
         helper.make_graph(
