@@ -81,7 +81,9 @@ def _attention(task: Task, scored: int, row_stages: range) -> Attention | None:
     count, end = len(task.inputs), row_stages.stop
     first = _part(task, range(scored + 1), None)
     contraction = None if first is None else contraction_of(first)
-    if contraction is None or any(task.constant[operand] for operand in contraction.operands):
+    if contraction is None or contraction.prologue is not None:
+        return None
+    if any(task.constant[operand] for operand in contraction.operands):
         return None
     found = _scores_roles(contraction, task.stages[scored])
     if found is None or not has_tiles(contraction):
@@ -91,7 +93,9 @@ def _attention(task: Task, scored: int, row_stages: range) -> Attention | None:
         return Attention(scores, scores_vector, scored, row_stages, None, 0)
     second = _part(task, range(end, len(task.stages)), end - 1)
     contraction = None if second is None else contraction_of(second)
-    if contraction is None or count not in contraction.operands:
+    if contraction is None or contraction.prologue is not None:
+        return None
+    if count not in contraction.operands:
         return None
     vector = 1 - contraction.operands.index(count)
     if contraction.operands[vector] == count or task.constant[contraction.operands[vector]]:
