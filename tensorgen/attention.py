@@ -137,6 +137,8 @@ def _stay_in_rows(task: Task, scored: int, row_stages: range) -> bool:
     their own rows: all axes but the last of the scores. Products of two tensors are not summed
     there, which register tiles do better."""
     count = len(task.inputs)
+    if not task.stages[scored].axes:
+        return False
     rows = task.stages[scored].axes[:-1]
     stages = [task.stages[position] for position in row_stages]
     local = {count + scored, *(count + position for position in row_stages)}

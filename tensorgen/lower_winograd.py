@@ -345,7 +345,8 @@ class _Lowering:
                     filled = _nested((lane,), (inner,), LoopKind.SIMD)
                     return _nested((reached,), filled, LoopKind.SERIAL)
                 case Load(operand=number, indices=(index,)) if (
-                    isinstance(reached, Axis)
+                    self.schedule.turned
+                    and isinstance(reached, Axis)
                     and isinstance(lane, Axis)
                     and affine(index).coefficient(reached) == 1
                 ):
@@ -561,7 +562,11 @@ class _Lowering:
         one_by_one = _nested(order, statements, LoopKind.ROLLED)
         if not isinstance(lane, Axis) or not isinstance(column, Axis) or contiguous:
             return (*first, *one_by_one)
-        if affine(index).coefficient(column) != 1 or _size(form.features) % lane.extent:
+        if (
+            not self.schedule.turned
+            or affine(index).coefficient(column) != 1
+            or _size(form.features) % lane.extent
+        ):
             return (*first, *one_by_one)
         last = {
             axis: const(axis.extent - 1, int64) for axis in (line, column) if isinstance(axis, Axis)

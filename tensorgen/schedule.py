@@ -142,7 +142,8 @@ class WinogradTile:
 
     Strips of data (tiles of one row) are transformed, `strips` of them, into a buffer that all
     threads share. Products are summed by register tiles of `rows` x `vectors` * `lanes`, `chunk`
-    rows of all points at a time, and transformed back.
+    rows of all points at a time, and transformed back. If `turned`, data and results go from and to
+    lanes in blocks that are transposed in registers.
     """
 
     results: tuple[int, ...]
@@ -152,6 +153,7 @@ class WinogradTile:
     vectors: int
     lanes: int
     parallel: bool
+    turned: bool = False
 
     def __str__(self) -> str:
         steps = [
@@ -160,6 +162,8 @@ class WinogradTile:
             f"rows({self.chunk})",
             f"register_tile({self.rows} x {self.vectors}*{self.lanes})",
         ]
+        if self.turned:
+            steps.append("turned")
         if self.parallel:
             steps.append("parallel(strips | tiles)")
         return "; ".join(steps)

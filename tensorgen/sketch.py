@@ -52,8 +52,8 @@ REDUCTION_LANES = 32
 CHUNK = 2048
 """Length of the pieces that a one-dimensional loop is cut into for the threads, in elements."""
 
-PARALLEL_WORK = 1 << 15
-"""A kernel of fewer scalar operations is not worth waking the threads for."""
+PARALLEL_WORK = 1 << 12
+"""A kernel of fewer scalar operations is left to one thread; the others of its team wait."""
 
 STACK_BYTES = 16 << 10
 """Rows up to this size live on the stack."""

@@ -78,8 +78,9 @@ def _with_results(
             chunks = ceil(rows / (most * height))
             chunk = min(rows, ceil(ceil(rows / chunks) / height) * height)
             schedule = WinogradTile(
-                results, length, chunk, height, vectors, dialect.lanes, threads > 1
-            )
+                results, length, chunk, height, vectors, dialect.lanes, threads > 1,
+                dialect.transposes,
+            )  # fmt: skip
             yield Estimate(schedule, work.cycles(schedule, core, threads))
 
 

@@ -37,6 +37,7 @@ from graphopt.pattern import Application
 from graphopt.rule import Rule, replacement
 from graphopt.search.promised import Promise, WeightOnly
 from graphopt.storage import lay_out
+from tensorgen.prologue import is_padding
 from tensorgen.task import Task
 
 _SMALL = FoldLimits(small_bytes=64, growth=0.0, work=2**16)
@@ -188,6 +189,12 @@ class Kernels:
             for value in inner.fragment.operands:
                 numbers.setdefault(value, len(numbers))
                 parts.append(numbers[value])
+                behind = self._padding(value, known)
+                if behind is not None:
+                    parts.append(behind.template.code)
+                    for source in behind.fragment.operands:
+                        numbers.setdefault(source, len(numbers))
+                        parts.append(numbers[source])
         key = hashlib.blake2b(repr(parts).encode(), digest_size=16).digest()
         template = self._templates.get(key)
         values = tuple(numbers)
@@ -196,6 +203,12 @@ class Kernels:
             self._templates[key] = template
         operands = tuple(values[number] for number in template.numbers)
         return _Known(template, replace(template.fragment, operands=operands))
+
+    @staticmethod
+    def _padding(value: Value, known: Mapping[Value, _Known]) -> _Known | None:
+        """What is known of padding, which contractions absorb behind layout, too."""
+        entry = known.get(value)
+        return entry if entry is not None and is_padding(entry.fragment.expr) else None
 
     def _decided(
         self,
@@ -206,6 +219,10 @@ class Kernels:
     ) -> _Template:
         self.neighbourhoods += 1
         inner = {value: known[value].fragment for value in node.inputs if value in known}
+        for value in {value for fragment in inner.values() for value in fragment.operands}:
+            behind = self._padding(value, known)
+            if behind is not None:
+                inner.setdefault(value, behind.fragment)
         fragment = absorb(node, inner, uses, set())
         view = view_of(fragment)
         position = None if view is None else (fragment.operands.index(view[0]), view[1])
@@ -253,8 +270,9 @@ class Kernels:
 def _code(fragment: Fragment) -> bytes:
     """What a fragment computes, whatever its operands are: the same for the same expressions."""
     contraction = b"" if fragment.contraction is None else fragment.contraction.digest
+    padding = b"" if fragment.padding is None else fragment.padding.digest
     arithmetic = b"a" if fragment.arithmetic else b"m"
-    return arithmetic + fragment.expr.digest + contraction
+    return arithmetic + fragment.expr.digest + contraction + padding
 
 
 def _read_once(value: Value) -> int:

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 
 from tensorgen.attention import attention_of
 from tensorgen.emit import Spelling
-from tensorgen.expr import Fold, Tensor, compute, reduce
+from tensorgen.expr import Fold, Tensor, compute, reduce, reduce_sum
 from tensorgen.loop import For, LoopKind, Space, TransposeBlock, statements
 from tensorgen.lower import lower
 from tensorgen.schedule import AttentionTile, RegisterTile, ScheduleError, VectorSource
 from tensorgen.sketch import attention_estimate, default_schedule
 from tensorgen.target import Target
 from tensorgen.task import Task
-from tensorgen.types import Array, float64
+from tensorgen.types import Array, TensorType, float32, float64
 from tests.attention_tasks import AttentionShape
 from tests.compiled_kernels import (
     ISA_TARGETS,
@@ -89,6 +89,15 @@ def over_the_other_axis() -> Task:
     return Task(matmul((), 7, 19, 5).inputs, (scores, top, last), (2,), (False, False))
 
 
+def to_one_number() -> Task:
+    """A sum of products without rows, and a sum beside it."""
+    inputs = (TensorType(float32, (19,)),) * 2
+    x, y = (Tensor(n, type) for n, type in enumerate(inputs))
+    dot = compute((), lambda: reduce_sum(19, lambda k: x[k] * y[k]))
+    last = compute((), lambda: Tensor(2, dot.type)[()] + reduce_sum(19, lambda k: x[k]))
+    return Task(inputs, (dot, last), (1,), (False, False))
+
+
 def with_constants(task: Task, *constant: int) -> Task:
     return replace(task, constant=tuple(n in constant for n in range(len(task.inputs))))
 
@@ -96,6 +105,7 @@ def with_constants(task: Task, *constant: int) -> Task:
 NOT_ATTENTION = {
     "a contraction": matmul((2,), 7, 19, 5),
     "the other axis": over_the_other_axis(),
+    "no rows": to_one_number(),
     "constant keys": with_constants(PLAIN.task(), 1),
     "constant values": with_constants(PLAIN.task(), 2),
     "one query": replace(PLAIN, rows=1).task(),

@@ -38,7 +38,10 @@ def tile(
     """A schedule with small blocks, so that all of them have tails."""
     form = form_of(task)
     assert form is not None, str(task)
-    return WinogradTile((results,) * len(form.filtered), strips, chunk, 3, 2, lanes, parallel)
+    turned = lanes in (4, 16)
+    return WinogradTile(
+        (results,) * len(form.filtered), strips, chunk, 3, 2, lanes, parallel, turned
+    )
 
 
 TASKS: dict[str, tuple[Task, int]] = {

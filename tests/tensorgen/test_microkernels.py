@@ -23,8 +23,9 @@ from tests.inner_loops import assembly_of, inner_loops, instruction
 class Assembly:
     """How a target's assembly spells what an inner loop may hold.
 
-    `loads` fill registers, vectors or with one element in all lanes; `control` counts, branches
-    and moves pointers; `stack` is what an address on the stack looks like.
+    `loads` fill registers, vectors or with one element in all lanes, or ask for a line to be
+    brought near; `control` counts, branches and moves pointers; `stack` is what an address on the
+    stack looks like.
     """
 
     target: str
@@ -39,7 +40,7 @@ X86 = [
     Assembly(
         target, compiler,
         multiply_add=r"vfn?madd\d+p[sd]\s.*",
-        loads=r"(?:vmov[au]p[sd]|vbroadcasts[sd])\s+.*\), %[xyz]mm\d+",
+        loads=r"(?:vmov[au]p[sd]|vbroadcasts[sd])\s+.*\), %[xyz]mm\d+|prefetcht0\s.*",
         control=r"(?:add|sub|lea|cmp|inc|dec|test|mov)[lq]?\s.*%\w+|(?:inc|dec)q\s%\w+|j\w+\s.*",
         stack=r"\(%rsp",
     )
@@ -50,14 +51,14 @@ ARM = [
     Assembly(
         "aarch64", "aarch64-linux-gnu-gcc",
         multiply_add=r"fmla\s.*",
-        loads=r"(?:ldr|ldp|ld1r?)\s.*",
+        loads=r"(?:ldr|ldp|ld1r?|prfm)\s.*",
         control=r"(?:add|sub|cmp|mov)s?\s+[xw]\d+,.*|b\.?\w+\s.*|cbn?z\s.*",
         stack=r"\[sp",
     ),
     Assembly(
         "armv7", "arm-linux-gnueabihf-gcc",
         multiply_add=r"vfma\.f(?:32|64)\s.*",
-        loads=r"(?:vld1\.\d+|vldr(?:\.\d+)?|vldmia(?:\.\d+)?|vdup\.\d+|ldr)\s.*",
+        loads=r"(?:vld1\.\d+|vldr(?:\.\d+)?|vldmia(?:\.\d+)?|vdup\.\d+|ldr|pld)\s.*",
         control=r"(?:add|sub|cmp|mov)s?\s+(?:r\d+|ip|lr|fp|sl),.*|b\w+\s.*",
         stack=r"\[sp",
     ),
