@@ -41,9 +41,12 @@ MOST_VECTORS = 8
 TRANSPOSED_STORE, TURNED_STORE = 1.5, 0.4
 """Cycles for each element stored one by one, and in blocks transposed in registers."""
 
-COPY, FAR_COPY, SHARED_COPY = 0.35, 0.7, 1.0
-"""Cycles to make one element of a prologue: in the second-level cache of the core that reads it,
-beyond that cache, and for cores to read what others have written."""
+COPY, FAR_COPY = 0.35, 0.7
+"""Cycles to make one element of a prologue in the second-level cache, and beyond it."""
+
+PRIVATE_COPY, SHARED_COPY, FAR_SHARED_COPY = 0.4, 0.1, 1.0
+"""Cycles more where several threads run: for each to make its own elements, and to read what others
+have made, in a whole that fits the second-level cache and beyond."""
 
 REGION = 3000.0
 """Cycles for threads to meet behind a loop that they shared and to share the next one."""
@@ -150,11 +153,13 @@ def _prologues(roles: Roles, core: Core, threads: int) -> Iterator[tuple[int, fl
         size = Slab.of(prologue, fixed).size
         units = prod(axis.extent for axis in fixed)
         share = -(-units // threads) / units
-        near = size * element <= core.second_cache // 2
+        near = size * element <= core.second_cache
         each = COPY if near else FAR_COPY
         if threads > 1 and not inside:
-            yield inside, size * (each / threads + SHARED_COPY), 1.0
+            read = SHARED_COPY if near else FAR_SHARED_COPY
+            yield inside, size * (each / threads + read), 1.0
             continue
+        each += PRIVATE_COPY if threads > 1 else 0.0
         far = weights * (units - 1) / core.far_bytes if weights > core.second_cache // 2 else 0.0
         yield inside, (size * units * each + EXPOSED * far) * share, share
 
