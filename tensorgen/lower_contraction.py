@@ -57,7 +57,7 @@ from tensorgen.lower_epilogue import along_lanes, epilogue_value
 from tensorgen.lower_loops import Span, replace_axes, spans
 from tensorgen.lower_panel import PanelTile
 from tensorgen.lower_prologue import slab_loops
-from tensorgen.lower_transpose import transposed
+from tensorgen.lower_transpose import stored_across
 from tensorgen.prologue import Slab
 from tensorgen.schedule import RegisterTile, ScheduleError, VectorSource
 from tensorgen.simplify import Affine, affine, simplify
@@ -426,30 +426,12 @@ class TileLowering:
         lanes_first = For(along, (Store(tile, element.indices[0], before),), LoopKind.SIMD)
         first = (For(across, (lanes_first,)),) if before != element else ()
         if self.schedule.turned and nearness == 1:
-            turned = self._turned(tile, element, Store(self.output, index, value), across, along)
+            result = Store(self.output, index, value)
+            turned = stored_across(element, tile, result, across, along, lanes, self.numbers)
             return (Allocate(tile, (*stores, *first, *turned)),)
         # One element after the other: compilers build slow shuffles or gathers of strided lanes.
         store = For(along, (For(across, (Store(self.output, index, value),)),), LoopKind.ROLLED)
         return (Allocate(tile, (*stores, *first, store)),)
-
-    def _turned(
-        self, tile: Buffer, element: Load, store: Store, across: Axis, along: Axis
-    ) -> tuple[Stmt, ...]:
-        """A store for every element of a tile, rows of the result at a time."""
-        position, lanes = element.indices[0], self.schedule.lanes
-        if store.value == element:
-            blocks = transposed(
-                tile, position, store.buffer, store.index, across, along, lanes, self.numbers
-            )
-            return tuple(blocks)
-        size = across.extent * along.extent
-        rows = self.numbers.buffer("rows", tile.dtype, size, Space.STACK)
-        place = simplify(along * across.extent + across)
-        blocks = transposed(tile, position, rows, place, across, along, lanes, self.numbers)
-        value = substitute(store.value, lambda t: rows.at(place) if t == element else None)
-        last = Store(store.buffer, store.index, value)
-        loop = For(along, (For(across, (last,), LoopKind.SIMD),))
-        return (Allocate(rows, (*blocks, loop)),)
 
 
 def panel_size(roles: Roles, schedule: RegisterTile) -> int:

@@ -4,8 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tensorgen.expr import Axis, Expr, const
-from tensorgen.loop import Buffer, For, LoopKind, Numbers, Stmt, Store, TransposeBlock, nested
+from tensorgen.expr import Axis, Expr, Load, const, substitute
+from tensorgen.loop import (
+    Allocate,
+    Buffer,
+    For,
+    LoopKind,
+    Numbers,
+    Space,
+    Stmt,
+    Store,
+    TransposeBlock,
+    nested,
+)
 from tensorgen.lower_loops import Span, replace_axes, spans
 from tensorgen.simplify import affine, simplify
 from tensorgen.types import int64
@@ -51,6 +62,27 @@ def transposed(
                 (For(j, (For(i, (store,)),), LoopKind.ROLLED),),
             )
             yield from nested((*first, *second), (block,), LoopKind.SERIAL)
+
+
+def stored_across(
+    element: Load, tile: Buffer, store: Store, row: Axis, column: Axis, lanes: int, numbers: Numbers
+) -> tuple[Stmt, ...]:
+    """`store` for every `element` of a tile whose columns are lanes, rows of the result together.
+
+    What the store computes of an element is computed on the transposed tile, where rows are in step
+    with the result.
+    """
+    index = element.indices[0]
+    if store.value == element:
+        blocks = transposed(tile, index, store.buffer, store.index, row, column, lanes, numbers)
+        return tuple(blocks)
+    rows = numbers.buffer("rows", tile.dtype, row.extent * column.extent, Space.STACK)
+    place = simplify(column * row.extent + row)
+    blocks = transposed(tile, index, rows, place, row, column, lanes, numbers)
+    value = substitute(store.value, lambda t: rows.at(place) if t == element else None)
+    last = Store(store.buffer, store.index, value)
+    loop = For(column, (For(row, (last,), LoopKind.SIMD),))
+    return (Allocate(rows, (*blocks, loop)),)
 
 
 def _start(axis: Axis, span: Span, numbers: Numbers) -> tuple[tuple[Axis, ...], Expr]:

@@ -39,7 +39,6 @@ from tensorgen.expr import (
     const,
     operand_name,
     select,
-    substitute,
 )
 from tensorgen.flat import flat_index
 from tensorgen.lane_choices import shared_choices
@@ -48,7 +47,6 @@ from tensorgen.loop import (
     Buffer,
     Declare,
     Fill,
-    For,
     If,
     LoopKernel,
     LoopKind,
@@ -66,7 +64,7 @@ from tensorgen.lower_contraction import Packing
 from tensorgen.lower_epilogue import along_lanes, epilogue_value
 from tensorgen.lower_loops import pieces, replace_axes, spans
 from tensorgen.lower_prologue import prologue_element
-from tensorgen.lower_transpose import transposed
+from tensorgen.lower_transpose import stored_across, transposed
 from tensorgen.minimal_filtering import Row
 from tensorgen.schedule import ScheduleError, WinogradTile
 from tensorgen.simplify import affine, simplify
@@ -572,29 +570,14 @@ class _Lowering:
             axis: const(axis.extent - 1, int64) for axis in (line, column) if isinstance(axis, Axis)
         }
         whole = replace_axes(all_of(conditions), {**last, lane: const(0, int64)})
-        turned = _nested((line,), self._turned(tile, element, store, column, lane), LoopKind.SERIAL)
+        turned = _nested(
+            (line,),
+            stored_across(element, tile, store, column, lane, self.schedule.lanes, self.numbers),
+            LoopKind.SERIAL,
+        )
         if whole == const(True, whole.dtype):
             return (*first, *turned)
         return (*first, If(whole, turned, one_by_one))
-
-    def _turned(
-        self, tile: Buffer, element: Load, store: Store, column: Axis, lane: Axis
-    ) -> tuple[Stmt, ...]:
-        """A store for each result of one line of a tile, those that are neighbours together."""
-        index, lanes, numbers = element.indices[0], self.schedule.lanes, self.numbers
-        if store.value == element:
-            blocks = transposed(
-                tile, index, store.buffer, store.index, column, lane, lanes, numbers
-            )
-            return tuple(blocks)
-        size = column.extent * lane.extent
-        rows = numbers.buffer("rows", self.dtype, size, Space.STACK)
-        place = simplify(lane * column.extent + column)
-        blocks = transposed(tile, index, rows, place, column, lane, lanes, numbers)
-        value = substitute(store.value, lambda t: rows.at(place) if t == element else None)
-        added = Store(store.buffer, store.index, value)
-        loop = For(lane, (For(column, (added,), LoopKind.SIMD),))
-        return (Allocate(rows, (*blocks, loop)),)
 
     # Weights
 
