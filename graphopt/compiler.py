@@ -1,6 +1,7 @@
 """From an optimized graph to the module that becomes a C library: the pipeline's last stretch.
 
-partition → schedule → lower → pack constants → lay out storage → plan the arena → print kernels.
+partition → lay out storage → memory orders → schedule → lower → pack constants → plan the arena →
+print kernels.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ import numpy as np
 from graphopt.graph import Constant, Graph, Input, Value
 from graphopt.index_domains import index_domains
 from graphopt.onnx_import.errors import quoted
+from graphopt.orders import in_better_orders
 from graphopt.partition import Step
+from graphopt.search.cost import AnalyticCost
 from graphopt.search.kernels import Kernels
 from graphopt.storage import ArenaUse, Layout, lay_out, plan_storage
 from graphopt.sweeps import backward_schedule, backward_steps
@@ -97,6 +100,9 @@ def compile_graph(
     if strict:
         target = target.exact()
     layout = lay_out(graph, *Kernels().cut(graph))
+    if not strict:
+        cost = AnalyticCost(target, threads, machine, filtering)
+        layout = in_better_orders(layout, cost.cost)
     kernels = _lower_tasks(
         layout, target, threads, machine=machine, filtering=filtering and not strict
     )
@@ -380,7 +386,8 @@ def _place(
 
 
 def _label(step: Step) -> str:
-    return str(step.outputs[0].type)
+    """What the step stores, as it lies in memory."""
+    return str(step.task.output_types[0])
 
 
 def _records(runs: Sequence[_Run], printed: Mapping[_Run, Kernel]) -> tuple[KernelRecord, ...]:

@@ -64,7 +64,8 @@ def lower(task: Task, schedule: Schedule) -> Lowered:
             kernel, packing = lower_winograd(task, schedule)
             return Lowered(kernel, packing)
         case WindowTile():
-            return Lowered(lower_window_tile(task, schedule), (None,) * len(task.inputs))
+            kernel, packing = lower_window_tile(task, schedule)
+            return Lowered(kernel, packing)
         case AttentionTile():
             return Lowered(lower_attention(task, schedule), (None,) * len(task.inputs))
         case _:

@@ -21,10 +21,16 @@ from tensorgen.expr import (
     Cast,
     Expr,
     Load,
+    Tensor,
+    TensorExpr,
+    all_of,
+    compute,
     const,
+    free_axes,
     neutral_element,
     substitute,
 )
+from tensorgen.flat import flat_index
 from tensorgen.loop import (
     Allocate,
     Alternate,
@@ -32,6 +38,7 @@ from tensorgen.loop import (
     Declare,
     Fill,
     For,
+    If,
     LoopKernel,
     LoopKind,
     MultiplyAdd,
@@ -51,7 +58,7 @@ from tensorgen.parameters import parameter_buffers
 from tensorgen.schedule import ColumnRun, ScheduleError, WindowTile
 from tensorgen.simplify import simplify
 from tensorgen.task import Task
-from tensorgen.types import int64
+from tensorgen.types import TensorType, int64
 from tensorgen.vector_epilogue import VectorEpilogue, stays_in_registers
 from tensorgen.widen import widen
 from tensorgen.window import NO_AXIS, Window, window_of
@@ -63,20 +70,45 @@ Lanes = tuple[range, ...]
 """For each column of the window, the lanes whose tap is inside the plane."""
 
 
-def lower_window_tile(task: Task, schedule: WindowTile) -> LoopKernel:
-    """The loops of a window under a tile. Raises ScheduleError if the task is no window."""
+def lower_window_tile(
+    task: Task, schedule: WindowTile
+) -> tuple[LoopKernel, tuple[TensorExpr | None, ...]]:
+    """The loops of a window under a tile, and the packing of its inputs. Raises ScheduleError if
+    the task is no window."""
     window = window_of(task)
     if window is None:
         raise ScheduleError("window_tile: expected a window, got " + str(task)[:200])
     numbers = Numbers()
     inputs, (output,) = parameter_buffers(task, numbers)
+    packing: list[TensorExpr | None] = [None] * len(inputs)
+    if window.weighs_columns:
+        assert window.weight is not None
+        position = window.weight.operand
+        packing[position], window = _with_packed_weights(window, task.inputs[position])
     outer = tuple(numbers.axis(axis.name, axis.extent) for axis in window.outer)
     axes: dict[Axis, Expr] = dict(zip(window.outer, outer, strict=True))
     axes[NO_AXIS] = const(0, int64)
     body = _WindowLowering(schedule, window, numbers, inputs, output, axes).plane()
     shared = min(schedule.parallel, len(outer))
     body = nested(outer[shared:], body, LoopKind.SERIAL)
-    return LoopKernel(inputs, (output,), (), nested(outer[:shared], body, LoopKind.PARALLEL))
+    body = nested(outer[:shared], body, LoopKind.PARALLEL)
+    return LoopKernel(inputs, (output,), (), body), tuple(packing)
+
+
+def _with_packed_weights(window: Window, type: TensorType) -> tuple[TensorExpr, Window]:
+    """The weights with those of neighbouring columns next to each other, and the window on them."""
+    assert window.weight is not None
+    index = window.weight.indices[0]
+    column = window.columns.output
+    axes = (*sorted(free_axes(index) - {column}, key=lambda a: a.position), column)
+    source = Tensor(0, TensorType(type.dtype, (type.size,)))
+    packed = compute(
+        tuple(axis.extent for axis in axes),
+        lambda *indices: source[replace_axes(index, dict(zip(axes, indices, strict=True)))],
+    )
+    place = flat_index(axes, packed.type.shape)
+    weight = Load(window.weight.operand, TensorType(type.dtype, (packed.type.size,)), (place,))
+    return packed, replace(window, weight=weight)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +213,10 @@ class _WindowLowering:
         else:
             taps, used = self._weighted_taps(tile, window.weight, accumulators, point)
         finish, values = self._finish(tile, accumulators)
+        if window.guards:
+            zero = const(0, int64)
+            inside = (zero <= replace_axes(form.expr, point) for form in window.guards)
+            taps = (If(simplify(all_of(tuple(inside))), taps),)
         body = (*fills, *nested(depth, taps, LoopKind.ROLLED), *finish)
         # Where no tap is inside, none is loaded.
         written = _written(body)
@@ -208,8 +244,7 @@ class _WindowLowering:
                     weights[position, k] = Register(name, window.dtype, tile.lanes)
                     place = {**point, window.rows.kernel: const(k, int64)}
                     place[window.columns.kernel] = const(column, int64)
-                    element = self.inputs[weight.operand].at(replace_axes(weight.indices[0], place))
-                    steps.append(Fill(weights[position, k], element))
+                    steps.append(self._weight(tile, weight, weights[position, k], place))
             for pairs in self._plane_rows(tile):
                 shared = len(pairs) > 1
                 loaded = self._taps(tile, taps, pairs[0], group, point, shared=shared)
@@ -221,6 +256,16 @@ class _WindowLowering:
                     )
         registers = dict.fromkeys((*weights.values(), taps.target, taps.low, taps.high))
         return tuple(steps), tuple(registers)
+
+    def _weight(
+        self, tile: _Tile, weight: Load, register: Register, place: dict[Axis, Expr]
+    ) -> Stmt:
+        """Bring the weights of one tap into a register: one for all columns, or one for each."""
+        place = {**place, **self._cell(tile, const(0, int64), const(0, int64))}
+        buffer, index = self.inputs[weight.operand], replace_axes(weight.indices[0], place)
+        if self.window.weighs_columns:
+            return VectorLoad(register, buffer, index, tile.count)
+        return Fill(register, buffer.at(index))
 
     def _fold_taps(
         self, tile: _Tile, accumulators: Sequence[Register], point: dict[Axis, Expr]

@@ -17,6 +17,7 @@ from tensorgen.dialects import VectorDialect
 from tensorgen.expr import Axis
 from tensorgen.machine import Core
 from tensorgen.prologue import Slab
+from tensorgen.row_reads import RowReads
 from tensorgen.schedule import RegisterTile, VectorSource
 from tensorgen.simplify import affine
 from tensorgen.task import Task
@@ -206,6 +207,7 @@ class _TiledWork:
     pack: float
     repeated: int
     row_distance: int | None
+    row_reads: RowReads | None
     step_distance: int
     steps: int
 
@@ -236,6 +238,7 @@ def _tiled_work(roles: Roles, vector: int, dialect: VectorDialect) -> _TiledWork
         pack=1.0 / dialect.lanes * 2 if factors[vector].coefficient(column) == 1 else 1.2,
         repeated=max(prod(axis.extent for axis in roles.rows[:-1]), 1),
         row_distance=distance,
+        row_reads=RowReads.of(roles, vector),
         step_distance=step_distance,
         steps=steps,
     )
@@ -261,6 +264,8 @@ def _cycles(work: _TiledWork, schedule: RegisterTile, core: Core) -> float:
                 (rows * broadcast + vectors * load) / dialect.loads_per_cycle,
                 MULTIPLY_ADD_LATENCY,
             )
+            if work.row_reads is not None and not schedule.row_packed:
+                step += work.row_reads.cycles(rows, core)
             if work.contiguous:
                 store = rows * vectors * 2.0
             else:

@@ -16,6 +16,7 @@ from tensorgen.dialects import VectorDialect
 from tensorgen.machine import Core
 from tensorgen.minimal_filtering import Row
 from tensorgen.schedule import WinogradTile
+from tensorgen.simplify import affine
 from tensorgen.sketch_tiles import (
     EXPOSED,
     MULTIPLY_ADD_LATENCY,
@@ -43,6 +44,9 @@ transposed in registers."""
 
 TURNED_RESULT = 0.7
 """Cycles to store one result where those of a line are transposed in registers."""
+
+IN_ORDER = 3.0
+"""Cycles to copy or store a vector of channels or features that are neighbours in memory."""
 
 
 def winograd_tiles(
@@ -111,8 +115,13 @@ class _Work:
         self.strips = self.outer.count * (1 if window else images)
         self.strip_rows = self.deep_in * self.inner.count
         self.lanes = lanes
+        data, result = form.contraction.factors[form.data], affine(form.contraction.result)
         self.relay = TURNED_RELAY if dialect.transposes else RELAY
+        if form.channels and data.coefficient(form.channels[-1]) == 1:
+            self.relay = IN_ORDER / lanes
         self.store = TURNED_RESULT if dialect.transposes else TRANSPOSED_STORE
+        if form.features and result.coefficient(form.features[-1]) == 1:
+            self.store = IN_ORDER / lanes
         self.element_bytes = form.contraction.dtype.bytes
 
     def rows_of(self, strips: int) -> int:

@@ -1,5 +1,8 @@
 """Windows: folds over a few neighbours in a plane, each plane with weights of its own or none.
 
+What counts as a plane is decided by memory: its columns are the innermost axis of the result, which
+may have no neighbours in the window, as channels do where they lie next to each other.
+
 Depthwise convolution and pooling, of any stride along the rows and 1 or 2 along the columns,
 dilated or not, padded or not, are one thing here:
 `out[o…, r, c] = fold(k…, i, j) x[affine(o, k, r, c, i, j)] * w[o…, k…, i, j]`, with an elementwise
@@ -80,14 +83,17 @@ class Window:
     """`fold(depth, rows.kernel, columns.kernel) operand[index] * weight` for all `outer`,
     `rows.output` and `columns.output`.
 
-    `index`, `weight` and `result` are flat. `epilogue` is the result's value, in which a load of
-    `window_operand` stands for the fold; its other loads have one flat index.
+    `index`, `weight` and `result` are flat. The taps of a point of `depth` are inside only where
+    all of `guards`, in terms of `outer` and `depth`, are at least 0. `epilogue` is the result's
+    value, in which a load of `window_operand` stands for the fold; its other loads have one flat
+    index.
     """
 
     outer: tuple[Axis, ...]
     rows: Direction
     columns: Direction
     depth: tuple[Axis, ...]
+    guards: tuple[Affine, ...]
     fold: Fold
     dtype: DType
     operand: int
@@ -100,6 +106,11 @@ class Window:
     @property
     def taps(self) -> int:
         return self.rows.kernel.extent * self.columns.kernel.extent
+
+    @property
+    def weighs_columns(self) -> bool:
+        """True if each column has a weight of its own."""
+        return self.weight is not None and self.columns.output in free_axes(self.weight)
 
     @property
     def outside(self) -> float:
@@ -122,7 +133,7 @@ def window_of(task: Task) -> Window | None:
     *outer, column = [axis for axis in stage.axes if axis.extent != 1] or [NO_AXIS]
     if column.extent < LEAST_COLUMNS:
         return None
-    parts = _factors(fold, column)
+    parts = _factors(fold, column, task.constant)
     if parts is None:
         return None
     data, conditions, weight = parts
@@ -137,9 +148,14 @@ def window_of(task: Task) -> Window | None:
         rows = Direction(NO_AXIS, NO_AXIS, 0, 0, ())
     else:
         outer = outer[:-1]
-    if len(rows.inside) + len(columns.inside) != len(conditions):
-        return None
     depth = tuple(axis for axis in reduction if axis not in (rows.kernel, columns.kernel))
+    guards = tuple(
+        form
+        for form in conditions
+        if not any(_is_of(form, way.output, way.kernel) for way in (rows, columns))
+    )
+    if any(atom not in (*outer, *depth) for form in guards for atom, _ in form.terms):
+        return None
     taps = rows.kernel.extent * columns.kernel.extent
     if not 1 < taps <= MOST_TAPS:
         return None
@@ -154,6 +170,7 @@ def window_of(task: Task) -> Window | None:
         rows,
         columns,
         depth,
+        guards,
         fold.fold,
         fold.dtype,
         data.operand,
@@ -181,16 +198,22 @@ def _has_operand(weight: Load | None, operand: int) -> bool:
     return weight is not None and weight.operand == operand
 
 
-def _factors(fold: Reduce, column: Axis) -> tuple[Load, tuple[Affine, ...], Load | None] | None:
+def _factors(
+    fold: Reduce, column: Axis, constant: Sequence[bool]
+) -> tuple[Load, tuple[Affine, ...], Load | None] | None:
     """What is folded: the load that moves along the columns, the forms that must be at least 0 for
-    it to be inside the plane, and the weight, if there is one."""
+    it to be inside the plane, and the weight, if there is one. If both factors move along the
+    columns, the weight is the constant one, since it is relaid."""
     weight: Load | None = None
     data: Expr = fold.body
     match fold:
         case Reduce(fold=Fold.SUM, body=Apply(op=op, args=(left, right))) if op.name == "mul":
-            moving = column in free_axes(left)
-            data, other = (left, right) if moving else (right, left)
-            if not isinstance(other, Load) or column in free_axes(other):
+            data, other = (left, right) if column in free_axes(left) else (right, left)
+            if column in free_axes(other) and not _is_constant(other, constant):
+                data, other = other, data
+            if not isinstance(other, Load):
+                return None
+            if column in free_axes(other) and not _is_constant(other, constant):
                 return None
             weight = other
         case _:
@@ -209,6 +232,16 @@ def _factors(fold: Reduce, column: Axis) -> tuple[Load, tuple[Affine, ...], Load
     if any(isinstance(term, Load) for index in indices for term in walk(index)):
         return None
     return data, conditions, weight
+
+
+def _is_constant(term: Expr, constant: Sequence[bool]) -> bool:
+    """True for a load of an input that is known at compile time."""
+    return isinstance(term, Load) and term.operand < len(constant) and constant[term.operand]
+
+
+def _is_of(form: Affine, output: Axis, kernel: Axis) -> bool:
+    """True if a condition is about one direction of the plane only."""
+    return {atom for atom, _ in form.terms} <= {output, kernel}
 
 
 def _conjuncts(condition: Expr) -> tuple[Affine, ...] | None:
@@ -241,7 +274,7 @@ def _direction(
     hidden = [atom for atom, _ in flat.terms if not isinstance(atom, Axis)]
     if step <= 0 or tap < 0 or any({output, kernel} & free_axes(atom) for atom in hidden):
         return None
-    own = [form for form in conditions if {atom for atom, _ in form.terms} <= {output, kernel}]
+    own = [form for form in conditions if _is_of(form, output, kernel)]
     # What is inside must be a matter of the element that is read.
     if any(form.coefficient(output) * tap != form.coefficient(kernel) * step for form in own):
         return None

@@ -74,12 +74,14 @@ def _plane_rows(window: Window, rows: int) -> int:
 
 def _weights(window: Window, dialect: VectorDialect) -> int:
     """Registers for weights: those of the whole window if they leave enough others, since compilers
-    load them once for all tiles of a row, else those of a group of columns."""
+    load them once for all tiles of a row, else those of a group of columns. Weights that differ
+    from column to column are loaded for each tile."""
     if window.weight is None:
         return 1
     whole = window.taps
     group = window.rows.kernel.extent * window.columns.step
-    return whole if whole <= dialect.registers * 5 // 8 else group
+    kept = not window.weighs_columns and whole <= dialect.registers * 5 // 8
+    return whole if kept else group
 
 
 def column_runs(extent: int, widths: Sequence[tuple[int, bool]]) -> Iterator[ColumnRun]:

@@ -129,7 +129,8 @@ class AnalyticCost:
             return fused.cycles + self._rest_of_attention(task) / workers
         # The estimate includes what is computed in front of the sum (padding), not what is behind.
         summed = next(n for n, stage in enumerate(task.stages) if isinstance(stage.body, Reduce))
-        rest = sum(self._stage_cycles(stage) for stage in task.stages[summed + 1 :])
+        held = len(task.inputs) + summed
+        rest = sum(self._stage_cycles(stage, held) for stage in task.stages[summed + 1 :])
         return best.cycles + rest / workers
 
     def _cycles(self, task: Task) -> float:
@@ -159,27 +160,32 @@ class AnalyticCost:
     def _lanes(self, stage: TensorExpr) -> int:
         return max(self.target.vector_lanes(stage.type.dtype.bits), 1)
 
-    def _stage_cycles(self, stage: TensorExpr) -> float:
-        """Cycles of one core for a stage as a loop nest whose lanes run along the last axis."""
+    def _stage_cycles(self, stage: TensorExpr, held: int | None = None) -> float:
+        """Cycles of one core for a stage as a loop nest whose lanes run along the last axis. What
+        it reads of the operand `held` is in registers."""
         lanes = self._lanes(stage)
         last = next((axis for axis in reversed(stage.axes) if axis.extent != 1), None)
         vectors = stage.type.size / lanes
         if last is not None and last.extent:
             vectors *= -(-last.extent // lanes) * lanes / last.extent
-        return vectors * (1.0 + self._term_cycles(stage.body, last, lanes, set()))
+        return vectors * (1.0 + self._term_cycles(stage.body, last, lanes, held, set()))
 
-    def _term_cycles(self, term: Expr, last: Axis | None, lanes: int, seen: set[bytes]) -> float:
+    def _term_cycles(
+        self, term: Expr, last: Axis | None, lanes: int, held: int | None, seen: set[bytes]
+    ) -> float:
         """Cycles of a vector of a term, what was seen before left out."""
         if term.digest in seen:
             return 0.0
         seen.add(term.digest)
 
         def cycles(part: Expr) -> float:
-            return self._term_cycles(part, last, lanes, seen)
+            return self._term_cycles(part, last, lanes, held, seen)
 
         match term:
             case Reduce():
                 return prod(axis.extent for axis in term.axes) * (1.0 + cycles(term.body))
+            case Load(operand=operand) if operand == held:
+                return 0.0
             case Load():
                 return 1.0 if _in_order(term, last) else SCATTERED_CYCLES
             case Select():

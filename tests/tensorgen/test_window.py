@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from tensorgen.dialects import vector_dialect
 from tensorgen.expr import Fold
 from tensorgen.lower import lower
+from tensorgen.memory_order import Together, reordered
 from tensorgen.module import module_files, source_flags
 from tensorgen.module_build import base_flags
 from tensorgen.schedule import ScheduleError, WindowTile
@@ -54,6 +56,16 @@ def square(size: int, kernel: int, stride: int = 1, pad: int = 0) -> tuple[Spati
     return axis, axis
 
 
+def channels_together(task: Task) -> Task:
+    """The task with constant weights, if any, on data and to results whose last planes' axis is the
+    innermost in memory."""
+    axis = 1
+    channels = task.inputs[0].shape[axis]
+    orders = {0: Together(axis, channels), len(task.inputs): Together(axis, channels)}
+    constant = (False, *(True for _ in task.inputs[1:]))
+    return reordered(replace(task, constant=constant), orders)
+
+
 TASKS: dict[str, Task] = {
     "depthwise 7x7": window_task(square(7, 3, 1, 1), weighted=True),
     "depthwise, stride 2": window_task(square(14, 3, 2, 1), weighted=True, epilogue="bias"),
@@ -79,6 +91,18 @@ TASKS: dict[str, Task] = {
     "sum pool": window_task(square(17, 3, 1, 1), epilogue="residual"),
     "pool with a function behind it": window_task(square(10, 3, 1, 1), epilogue="exp"),
     "double": window_task(square(15, 3, 2, 1), weighted=True, dtype=float64),
+    "channels together": channels_together(
+        window_task(square(9, 3, 1, 1), planes=(2, 19), weighted=True, epilogue="bias")
+    ),
+    "channels together, stride 2": channels_together(
+        window_task((Spatial(8, 5, 2, 2, 1), Spatial(9, 3, 2, 0, 2)), planes=(1, 33), weighted=True)
+    ),
+    "max pool of channels together": channels_together(
+        window_task(square(12, 3, 2, 1), planes=(2, 7), fold=Fold.MAX)
+    ),
+    "pool of channels together, three dimensions": channels_together(
+        window_task((Spatial(4, 2, 1, 1, 0), *square(7, 3, 1, 1)), planes=(1, 8))
+    ),
     "double max pool": window_task(square(11, 3, 1, 1), fold=Fold.MAX, dtype=float64),
 }  # fmt: skip
 
