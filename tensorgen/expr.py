@@ -18,7 +18,6 @@ Meaning of the nodes:
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import math
 import struct
@@ -29,6 +28,7 @@ from typing import Union, assert_never
 
 import numpy as np
 
+from tensorgen.digest import Identified, content_digest
 from tensorgen.scalar_ops import SCALAR_OP, ScalarOp
 from tensorgen.sizes import Size
 from tensorgen.types import (
@@ -42,27 +42,11 @@ from tensorgen.types import (
 Scalar = int | float | bool
 
 
-def _digest(*parts: bytes | str | int) -> bytes:
-    """Content digest of a term: length-prefixed parts, so no two terms share an encoding."""
-    encoded: list[bytes] = []
-    for part in parts:
-        data = part if isinstance(part, bytes) else str(part).encode()
-        encoded += (len(data).to_bytes(4, "little"), data)
-    return hashlib.blake2b(b"".join(encoded), digest_size=16).digest()
-
-
-class _Term:
-    """Equality and hashing by digest, and Python operators that build terms."""
+class _Term(Identified):
+    """Python operators that build terms."""
 
     __slots__ = ()
-    digest: bytes
     dtype: DType
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Term) and self.digest == other.digest
-
-    def __hash__(self) -> int:
-        return hash(self.digest)
 
     def __add__(self, other: Operand) -> Expr:
         return apply("add", self._expr, lift(other, self.dtype))
@@ -139,7 +123,7 @@ class Const(_Term):
             bits = struct.pack("<d", value)
         else:
             bits = str(value if isinstance(value, Size) else int(value)).encode()
-        object.__setattr__(self, "digest", _digest("const", self.dtype.name, bits))
+        object.__setattr__(self, "digest", content_digest("const", self.dtype.name, bits))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -153,7 +137,7 @@ class Axis(_Term):
     digest: bytes = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "digest", _digest("axis", self.position, self.extent))
+        object.__setattr__(self, "digest", content_digest("axis", self.position, self.extent))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -172,7 +156,7 @@ class Load(_Term):
         object.__setattr__(
             self,
             "digest",
-            _digest("load", self.operand, str(self.type), *(i.digest for i in self.indices)),
+            content_digest("load", self.operand, str(self.type), *(i.digest for i in self.indices)),
         )
 
 
@@ -194,7 +178,7 @@ class Apply(_Term):
         assert first.kind in self.op.kinds, f"{self.op.name}: not defined on {first.name}"
         object.__setattr__(self, "dtype", self.op.result(first))
         object.__setattr__(
-            self, "digest", _digest("apply", self.op.name, *(a.digest for a in self.args))
+            self, "digest", content_digest("apply", self.op.name, *(a.digest for a in self.args))
         )
 
 
@@ -210,7 +194,7 @@ class Cast(_Term):
 
     def __post_init__(self) -> None:
         object.__setattr__(
-            self, "digest", _digest("cast", self.dtype.name, int(self.bits), self.arg.digest)
+            self, "digest", content_digest("cast", self.dtype.name, int(self.bits), self.arg.digest)
         )
 
 
@@ -231,7 +215,9 @@ class Select(_Term):
         object.__setattr__(
             self,
             "digest",
-            _digest("select", self.condition.digest, self.then.digest, self.otherwise.digest),
+            content_digest(
+                "select", self.condition.digest, self.then.digest, self.otherwise.digest
+            ),
         )
 
 
@@ -259,7 +245,9 @@ class Reduce(_Term):
         object.__setattr__(
             self,
             "digest",
-            _digest("reduce", self.fold.value, *(a.digest for a in self.axes), self.body.digest),
+            content_digest(
+                "reduce", self.fold.value, *(a.digest for a in self.axes), self.body.digest
+            ),
         )
 
 
@@ -385,7 +373,7 @@ def reduce_sum(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TensorExpr:
+class TensorExpr(Identified):
     """A tensor defined element by element: `out[axes] = body`."""
 
     axes: tuple[Axis, ...]
@@ -394,14 +382,10 @@ class TensorExpr:
 
     def __post_init__(self) -> None:
         object.__setattr__(
-            self, "digest", _digest("tensor", *(a.digest for a in self.axes), self.body.digest)
+            self,
+            "digest",
+            content_digest("tensor", *(a.digest for a in self.axes), self.body.digest),
         )
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, TensorExpr) and self.digest == other.digest
-
-    def __hash__(self) -> int:
-        return hash(self.digest)
 
     @property
     def type(self) -> TensorType:
