@@ -345,8 +345,13 @@ class Tensor:
         return Load(self.operand, self.type, tuple(lift(item, int64) for item in items))
 
 
-_fresh = itertools.count(-1, -1)
-"""Provisional positions, replaced by canonical ones in `compute`; they never leave it."""
+_provisional = itertools.count(-1, -1)
+
+
+def provisional_axis(extent: int, name: str) -> Axis:
+    """An axis at a position that no other has, until `canonical` numbers it."""
+    return Axis(next(_provisional), extent, name)
+
 
 AXIS_NAMES = "ijlmpq"
 REDUCTION_NAMES = "krstuv"
@@ -361,7 +366,7 @@ def reduce(
     """A reduction over fresh axes of those extents, inside `compute`."""
     sizes = (extents,) if isinstance(extents, int | Size) else tuple(extents)
     labels = names if names is not None else _default_names(REDUCTION_NAMES, len(sizes))
-    axes = tuple(Axis(next(_fresh), size, label) for size, label in zip(sizes, labels, strict=True))
+    axes = tuple(provisional_axis(size, label) for size, label in zip(sizes, labels, strict=True))
     return Reduce(fold, axes, body(*axes))
 
 
@@ -400,7 +405,7 @@ def compute(
 ) -> TensorExpr:
     """The tensor of that shape whose element at (i, j, …) is `body(i, j, …)`."""
     labels = names if names is not None else _default_names(AXIS_NAMES, len(shape))
-    axes = tuple(Axis(next(_fresh), size, label) for size, label in zip(shape, labels, strict=True))
+    axes = tuple(provisional_axis(size, label) for size, label in zip(shape, labels, strict=True))
     return canonical(axes, body(*axes))
 
 
@@ -536,60 +541,6 @@ def substitute(expr: Expr, replacement: Callable[[Expr], Expr | None]) -> Expr:
         return known
 
     return visit(expr)
-
-
-def with_fresh_axes(tensor: TensorExpr, indices: Sequence[Expr]) -> Expr:
-    """The element of `tensor` at `indices`, with provisional positions for its reductions."""
-    axes = {axis.position: index for axis, index in zip(tensor.axes, indices, strict=True)}
-
-    def rename(expr: Expr, scope: dict[int, Expr]) -> Expr:
-        memo: dict[bytes, Expr] = {}
-
-        def visit(term: Expr) -> Expr:
-            known = memo.get(term.digest)
-            if known is not None:
-                return known
-            match term:
-                case Axis():
-                    result = scope.get(term.position, term)
-                case Reduce():
-                    fresh = tuple(Axis(next(_fresh), a.extent, a.name) for a in term.axes)
-                    bound = {a.position: b for a, b in zip(term.axes, fresh, strict=True)}
-                    result = Reduce(term.fold, fresh, rename(term.body, {**scope, **bound}))
-                case _:
-                    result = map_children(term, visit)
-            memo[term.digest] = result
-            return result
-
-        return visit(expr)
-
-    return rename(tensor.body, axes)
-
-
-def inline(consumer: TensorExpr, operand: int, producer: TensorExpr) -> TensorExpr:
-    """`consumer` with every load of `operand` replaced by the producer's element there."""
-
-    def replace(term: Expr) -> Expr | None:
-        if isinstance(term, Load) and term.operand == operand:
-            indices = tuple(substitute(index, replace) for index in term.indices)
-            return with_fresh_axes(producer, indices)
-        return None
-
-    return canonical(consumer.axes, substitute(consumer.body, replace))
-
-
-def renumber_operands(tensor: TensorExpr, operands: dict[int, int]) -> TensorExpr:
-    """The expression with its operands renumbered."""
-    if all(old == number for old, number in operands.items()):
-        return tensor
-
-    def replace(term: Expr) -> Expr | None:
-        if isinstance(term, Load):
-            indices = tuple(substitute(index, replace) for index in term.indices)
-            return Load(operands[term.operand], term.type, indices)
-        return None
-
-    return TensorExpr(tensor.axes, substitute(tensor.body, replace))
 
 
 # Text
