@@ -12,6 +12,7 @@ from tensorgen.expr import Axis, Cast, Expr, Load, TensorExpr, map_children
 from tensorgen.flat import FlatStage, flat_index, merge_axes, merge_reduction_axes
 from tensorgen.loop import Allocate, Buffer, Numbers, Space, Stmt
 from tensorgen.lower_loops import Joined, StageLowering, replace_axes
+from tensorgen.lower_running import lower_running
 from tensorgen.schedule import RowStages, ScheduleError
 from tensorgen.simplify import simplify
 from tensorgen.task import Task
@@ -84,7 +85,10 @@ def lower_row(
             joined = Joined(buffer, flat)
             continue
         loops = schedule.stages[number]
-        yield StageLowering(numbers, loops, joined).lower(flat, buffer, loops.parallel)
+        if loops.running:
+            yield lower_running(flat, buffer, loops, numbers)
+        else:
+            yield StageLowering(numbers, loops, joined).lower(flat, buffer, loops.parallel)
         joined = None
 
 

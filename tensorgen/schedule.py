@@ -31,7 +31,8 @@ class Loops:
     out; the `parallel` outermost loops share the threads. With `reciprocals`, a divisor that all
     lanes share is divided by once: the quotients come from its reciprocal by fused multiply-adds.
     With `softmax`, the stage is one of a softmax: its maximum need not propagate NaN, its quotients
-    are NaN or at most 1.
+    are NaN or at most 1. With `running`, a fold of all earlier elements is carried along its axis
+    in one pass, `tile` lanes at a time.
     """
 
     lanes: Lanes
@@ -40,6 +41,7 @@ class Loops:
     parallel: int
     reciprocals: bool = False
     softmax: bool = False
+    running: bool = False
 
     def __str__(self) -> str:
         steps = [f"lanes({self.lanes.value}, {self.tile})"]
@@ -51,6 +53,8 @@ class Loops:
             steps.append("reciprocals")
         if self.softmax:
             steps.append("softmax")
+        if self.running:
+            steps.append("running")
         return "; ".join(steps)
 
 

@@ -26,6 +26,7 @@ from tensorgen.expr import (
 )
 from tensorgen.flat import FlatStage, flat_index, flat_loads, merge_axes, merge_reduction_axes
 from tensorgen.machine import Core, Machine, typical_machine
+from tensorgen.running import running_fold
 from tensorgen.schedule import (
     AttentionTile,
     Lanes,
@@ -233,11 +234,14 @@ def _read_once(stage: TensorExpr, operand: int, rows: Sequence[Axis], size: int)
 
 def shared_rows(task: Task) -> int:
     """How many outer axes all stages have in common, each reading earlier stages only in its own
-    row."""
+    row. The axis of a running fold is none of them: its total goes from one row to the next."""
     count = len(task.inputs)
     depth = min(len(stage.axes) for stage in task.stages)
     for position, stage in enumerate(task.stages):
         first = task.stages[0]
+        running = running_fold(stage.axes, stage.body)
+        if running is not None:
+            depth = min(depth, stage.axes.index(running.axis))
         while depth and [a.extent for a in stage.axes[:depth]] != [
             a.extent for a in first.axes[:depth]
         ]:
@@ -267,8 +271,9 @@ def _stage_work(stage: TensorExpr) -> int:
     size = max(stage.type.size, 1)
     inner = 1
     operations = 1
+    running = running_fold(stage.axes, stage.body) is not None
     for term in walk(stage.body):
-        if isinstance(term, Reduce):
+        if isinstance(term, Reduce) and not running:
             inner = max(inner, prod(axis.extent for axis in term.axes))
         else:
             operations += 1
@@ -287,6 +292,10 @@ def _stage_loops(stage: TensorExpr, rows: int, parallel: bool, fused: bool) -> L
         one_loop = len(merged.axes) == 1
         loops = Loops(Lanes.OUTPUT, CHUNK, 0, (1 if one_loop else shared) if parallel else 0)
         return replace(loops, reciprocals=fused and _divides_long(merged))
+    running = running_fold(merged.axes, merged.body)
+    if running is not None:
+        outer = merged.axes.index(running.axis)
+        return Loops(Lanes.OUTPUT, 2 * REDUCTION_LANES, 0, outer if parallel else 0, running=True)
     small = all(prod(axis.extent for axis in r.axes) <= WINDOW for r in reductions)
     output = _in_step(merged.body, merged.axes[-1] if merged.axes else None)
     along = max((_in_step(r.body, r.axes[-1] if r.axes else None) for r in reductions), default=0.0)
