@@ -24,7 +24,7 @@ from tensorgen.loop import For, LoopKind, statements
 from tensorgen.loop_eval import run_kernel
 from tensorgen.lower import lower
 from tensorgen.running import running_fold
-from tensorgen.schedule import Lanes, Loops, RowStages, Schedule, ScheduleError
+from tensorgen.schedule import Lanes, Loops, Method, RowStages, Schedule, ScheduleError
 from tensorgen.simplify import simplify_tensor
 from tensorgen.sketch import default_schedule, loop_schedule
 from tensorgen.target import Target
@@ -90,7 +90,7 @@ def test_every_shape_and_direction(
     stage = running(shape, axis, exclusive=exclusive, reverse=reverse, fold=fold, dtype=dtype)
     schedule = loop_schedule(task_of(stage), 2, fused=False)
     assert isinstance(schedule, Loops)
-    assert schedule.running or shape[axis] == 1
+    assert schedule.method is Method.RUNNING or shape[axis] == 1
     check(task_of(stage), schedule)
 
 
@@ -101,7 +101,9 @@ def test_totals_of_many_columns_are_carried_in_blocks(columns: int) -> None:
 
 
 def test_each_element_is_read_once() -> None:
-    kernel = lower(task_of(running((100,), 0)), Loops(Lanes.OUTPUT, 64, 0, 0, running=True)).kernel
+    kernel = lower(
+        task_of(running((100,), 0)), Loops(Lanes.OUTPUT, 64, 0, 0, method=Method.RUNNING)
+    ).kernel
     loops = [loop for loop in statements(kernel.body) if isinstance(loop, For)]
     assert [loop.axis.extent for loop in loops] == [100]
 
@@ -112,7 +114,7 @@ def test_an_exclusive_fold_never_reads_the_last_element() -> None:
         (7,), lambda i: reduce(Fold.SUM, 7, lambda k: select(k < i, x[k], const(0, float32)))
     )
     task = Task((TensorType(float32, (6,)),), (stage,), (0,), (False,))
-    check(task, Loops(Lanes.OUTPUT, 64, 0, 0, running=True))
+    check(task, Loops(Lanes.OUTPUT, 64, 0, 0, method=Method.RUNNING))
 
 
 def test_threads_share_the_axes_outside() -> None:
@@ -139,7 +141,7 @@ def test_a_stage_between_others() -> None:
     task = Task((x.type,), stages, (1,), (False,))
     schedule = loop_schedule(task, 1, fused=False)
     assert isinstance(schedule, RowStages)
-    assert schedule.stages[0].running
+    assert schedule.stages[0].method is Method.RUNNING
     check(task, schedule)
 
 
@@ -173,5 +175,5 @@ def test_what_is_no_running_fold(name: str) -> None:
     assert running_fold(stage.axes, stage.body) is None
     task = Task((X.type,), (stage,), (0,), (False,))
     with pytest.raises(ScheduleError, match="running: expected a fold of all earlier elements"):
-        lower(task, Loops(Lanes.OUTPUT, 64, 0, 0, running=True))
+        lower(task, Loops(Lanes.OUTPUT, 64, 0, 0, method=Method.RUNNING))
     check(task, loop_schedule(task, 1, fused=False))
