@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, assert_never
 
 import numpy as np
 
+from tensorgen.digest import Identified, content_digest
 from tensorgen.types import Array, TensorType, type_of
 
 if TYPE_CHECKING:
@@ -25,29 +26,8 @@ Param = int | float | str | bool | tuple["Param", ...]
 Params = tuple[tuple[str, Param], ...]
 
 
-def _digest(*parts: bytes | str) -> bytes:
-    encoded: list[bytes] = []
-    for part in parts:
-        data = part if isinstance(part, bytes) else part.encode()
-        encoded += (len(data).to_bytes(8, "little"), data)
-    return hashlib.blake2b(b"".join(encoded), digest_size=16).digest()
-
-
-class _Identified:
-    """Equality and hashing by digest."""
-
-    __slots__ = ()
-    digest: bytes
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Identified) and self.digest == other.digest
-
-    def __hash__(self) -> int:
-        return hash(self.digest)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
-class Input(_Identified):
+class Input(Identified):
     """A graph input, told apart by its position."""
 
     position: int
@@ -55,11 +35,11 @@ class Input(_Identified):
     digest: bytes = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "digest", _digest("input", str(self.position), str(self.type)))
+        object.__setattr__(self, "digest", content_digest("input", self.position, str(self.type)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Constant(_Identified):
+class Constant(Identified):
     """A tensor known at compile time. The array is contiguous and never written."""
 
     array: Array
@@ -78,7 +58,7 @@ class Constant(_Identified):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Node(_Identified):
+class Node(Identified):
     """One operator application. Equal and hashed by digest, so equal terms are one term.
 
     `params` are sorted by name and validated by the operator; `type` is what its type rule gives.
@@ -95,7 +75,7 @@ class Node(_Identified):
         object.__setattr__(
             self,
             "digest",
-            _digest(
+            content_digest(
                 "node", self.op.name, repr(self.params), *(value.digest for value in self.inputs)
             ),
         )
@@ -157,7 +137,7 @@ class Graph:
     def digest(self) -> str:
         """Content digest in hexadecimal; independent of names."""
         parts = [value.digest for value in (*self.inputs, *self.outputs)]
-        return _digest("graph", str(len(self.inputs)), *parts).hex()
+        return content_digest("graph", len(self.inputs), *parts).hex()
 
 
 def inputs_of(value: Value) -> tuple[Value, ...]:

@@ -21,19 +21,9 @@ import numpy as np
 from graphopt.graph import Constant, Graph, Input, Node, Value, inputs_of
 from graphopt.ops.spec import expression_of
 from graphopt.partition_attention import join_attention
+from tensorgen.composition import inline, renumber_operands
 from tensorgen.contraction import Contraction, contraction_of, has_tiles
-from tensorgen.expr import (
-    Load,
-    Reduce,
-    TensorExpr,
-    children,
-    const,
-    inline,
-    loads,
-    renumber_operands,
-    substitute,
-    walk,
-)
+from tensorgen.expr import Load, Reduce, TensorExpr, children, const, loads, substitute, walk
 from tensorgen.flat import flat_index
 from tensorgen.prologue import is_padding
 from tensorgen.simplify import affine, simplify_tensor

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 
 from graphopt.graph import Value
 from tensorgen.attention import attention_of
-from tensorgen.expr import Reduce, renumber_operands
+from tensorgen.composition import renumber_operands
+from tensorgen.expr import Reduce
 from tensorgen.task import Task
 from tensorgen.types import TensorType
 

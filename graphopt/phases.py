@@ -19,7 +19,8 @@ from itertools import product
 from string import ascii_lowercase
 
 from graphopt.graph import Node, Value
-from graphopt.onnx_import.terms import (
+from graphopt.ops import OP
+from graphopt.terms import (
     broadcast_to,
     concat,
     pad,
@@ -28,7 +29,6 @@ from graphopt.onnx_import.terms import (
     slice_all,
     transpose,
 )
-from graphopt.ops import OP
 from tensorgen.types import Shape
 
 

@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tensorgen.composition import renumber_operands
 from tensorgen.contraction import Contraction, Roles, assign_roles, contraction_of, has_tiles
-from tensorgen.expr import Apply, Axis, Load, Reduce, TensorExpr, loads, renumber_operands, walk
+from tensorgen.expr import Apply, Axis, Load, Reduce, TensorExpr, loads, walk
 from tensorgen.simplify import affine, simplify
 from tensorgen.task import Task
 

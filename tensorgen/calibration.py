@@ -41,7 +41,7 @@ from tensorgen.machine import (
     machine_of,
 )
 from tensorgen.openmp_runtime import BRIEF_SPINNING
-from tensorgen.target import MIB, Target, host_target, this_machine
+from tensorgen.target import MIB, Target, host_target, this_host
 from tensorgen.types import float32
 
 SCHEMA = 1
@@ -302,16 +302,16 @@ def _identity(target: Target, threads: int) -> dict[str, object]:
 
 def processor() -> str:
     """What the processor calls itself, with family, model and stepping where the system knows."""
-    machine = this_machine()
-    listing = machine.read_text("/proc/cpuinfo") or ""
+    host = this_host()
+    listing = host.read_text("/proc/cpuinfo") or ""
     fields = {
         name.strip(): value.strip()
         for name, _, value in reversed([line.partition(":") for line in listing.splitlines()])
     }
     told = ("model name", "cpu family", "model", "stepping", "CPU implementer", "CPU part", "isa")
     words = [fields[name] for name in told if fields.get(name)]
-    brand = machine.sysctl("machdep.cpu.brand_string") if machine.system == "Darwin" else None
-    return " ".join(words) or brand or machine.architecture
+    brand = host.sysctl("machdep.cpu.brand_string") if host.system == "Darwin" else None
+    return " ".join(words) or brand or host.architecture
 
 
 def _path(identity: Mapping[str, object], cache: Path | None) -> Path:

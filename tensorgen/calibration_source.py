@@ -57,45 +57,31 @@ static float {name}({parameters}long turns)
 }}
 """
 
-# Every thread writes what it has summed up, or the compiler would leave its loop out.
 _PROBE = """
-int probe_{name}(int threads, const float *memory, size_t count, long turns, float *sums);
-int probe_{name}(int threads, const float *memory, size_t count, long turns, float *sums)
+{comment}int probe_{name}({parameters});
+int probe_{name}({parameters})
 {{
     int team = 1;
     (void)threads;
     (void)memory;
     (void)count;
+{body}
+    return team;
+}}
+"""
+
+_PARAMETERS = "int threads, const float *memory, size_t count, long turns, float *sums"
+
+# Every thread writes what it has summed up, or the compiler would leave its loop out.
+_RUN_LOOP = """\
     #pragma omp parallel num_threads(threads)
     {{
         sums[16 * THREAD] += {call};
         #pragma omp single
         team = TEAM;
-    }}
-    return team;
-}}
-"""
+    }}"""
 
-_THREADS = """
-/* Touches the memory where it is to lie: with the thread that is going to read it. */
-void touch(int threads, float *memory, size_t count);
-void touch(int threads, float *memory, size_t count)
-{
-    (void)threads;
-    #pragma omp parallel num_threads(threads)
-    for (size_t n = 0; n < count; n++) {
-        memory[(size_t)THREAD * count + n] = 0.0f;
-    }
-}
-
-/* Shares nothing among the threads, again and again. */
-int probe_region(int threads, const float *memory, size_t count, long turns, float *sums);
-int probe_region(int threads, const float *memory, size_t count, long turns, float *sums)
-{
-    int team = 1;
-    (void)threads;
-    (void)memory;
-    (void)count;
+_REGIONS = """\
     for (long turn = 0; turn < turns; turn++) {
         #pragma omp parallel num_threads(threads)
         {
@@ -104,18 +90,9 @@ int probe_region(int threads, const float *memory, size_t count, long turns, flo
                 team = TEAM;
             }
         }
-    }
-    return team;
-}
+    }"""
 
-/* All threads wait for each other, again and again. */
-int probe_barrier(int threads, const float *memory, size_t count, long turns, float *sums);
-int probe_barrier(int threads, const float *memory, size_t count, long turns, float *sums)
-{
-    int team = 1;
-    (void)threads;
-    (void)memory;
-    (void)count;
+_BARRIERS = """\
     #pragma omp parallel num_threads(threads)
     {
         for (long turn = 0; turn < turns; turn++) {
@@ -125,8 +102,18 @@ int probe_barrier(int threads, const float *memory, size_t count, long turns, fl
         if (THREAD == 0) {
             team = TEAM;
         }
+    }"""
+
+_TOUCH = """
+/* Touches the memory where it is to lie: with the thread that is going to read it. */
+void touch(int threads, float *memory, size_t count);
+void touch(int threads, float *memory, size_t count)
+{
+    (void)threads;
+    #pragma omp parallel num_threads(threads)
+    for (size_t n = 0; n < count; n++) {
+        memory[(size_t)THREAD * count + n] = 0.0f;
     }
-    return team;
 }
 """
 
@@ -144,14 +131,24 @@ def calibration_source(target: Target) -> str:
             store=dialect.store.format(p="lanes", v="v"),
         ),
         _arithmetic(dialect),
-        _PROBE.format(name="multiply_add", call="multiply_add(turns)"),
+        _loop_probe("multiply_add", "multiply_add(turns)"),
         _divisions(dialect),
-        _PROBE.format(name="divide", call="divide(turns)"),
+        _loop_probe("divide", "divide(turns)"),
         _reads(dialect),
-        _PROBE.format(name="read", call="read_all(memory + (size_t)THREAD * count, count, turns)"),
-        _THREADS,
+        _loop_probe("read", "read_all(memory + (size_t)THREAD * count, count, turns)"),
+        _TOUCH,
+        _probe("region", _REGIONS, "/* Shares nothing among the threads, again and again. */\n"),
+        _probe("barrier", _BARRIERS, "/* All threads wait for each other, again and again. */\n"),
     ]
     return "".join(parts)
+
+
+def _probe(name: str, body: str, comment: str = "") -> str:
+    return _PROBE.format(name=name, parameters=_PARAMETERS, body=body, comment=comment)
+
+
+def _loop_probe(name: str, call: str) -> str:
+    return _probe(name, _RUN_LOOP.format(call=call))
 
 
 def multiply_add_vectors(dialect: VectorDialect) -> int:

@@ -1,17 +1,130 @@
-"""The C text of vector loads and operations, from the templates of a dialect.
+"""Statements on vector registers, spelled by the templates of an instruction set's dialect.
 
-What it does not: print statements or know the buffers' names; `emit` does.
+Where an instruction set cannot leave out lanes of a load or a store, they go through an array.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import assert_never
 
-from tensorgen.dialects import VectorDialect
-from tensorgen.loop import Register, VectorLoad
+from tensorgen.dialects import VectorDialect, vector_dialect
+from tensorgen.emit_page import Page
+from tensorgen.emit_terms import Terms, literal_text
+from tensorgen.expr import Expr
+from tensorgen.loop import (
+    Alternate,
+    Fill,
+    MultiplyAdd,
+    Register,
+    VectorApply,
+    VectorLoad,
+    VectorStore,
+)
+from tensorgen.simplify import bounds, simplify
 
 _FUNCTION = re.compile(r"\btasor_\w+(?=\()")
+
+
+VectorStatement = Fill | VectorLoad | VectorStore | MultiplyAdd | VectorApply | Alternate
+
+
+@dataclass(slots=True)
+class VectorStatements:
+    """Prints the vector statements of one function; `constants` holds what stands before them.
+
+    `strict` rounds products before they are added.
+    """
+
+    isa: str
+    strict: bool
+    page: Page
+    terms: Terms
+    constants: dict[str, str] = field(default_factory=dict)
+
+    def declare(self, register: Register) -> None:
+        """The definition of a register."""
+        assert self.page.fresh(register.name) == register.name, "registers nest"
+        self.page.line(f"{self._dialect(register).type} {register.name};")
+
+    def statement(self, statement: VectorStatement) -> None:
+        """One statement, on as many lines as it takes."""
+        match statement:
+            case Fill(register=register, value=value):
+                filled = self._dialect(register).fill.format(x=self.terms.text(value))
+                self.page.statement(f"{register.name} = {filled}")
+            case VectorLoad():
+                self._load(statement)
+            case VectorStore():
+                self._store(statement)
+            case MultiplyAdd(target=target, left=left, right=right):
+                dialect = self._dialect(target)
+                template = dialect.multiply_then_add if self.strict else dialect.multiply_add
+                total = template.format(a=left.name, b=right.name, c=target.name)
+                self.page.line(f"{target.name} = {total};")
+            case VectorApply(operation=operation, target=target, left=left, right=right):
+                applied = applied_text(self._dialect(target), operation, left, right)
+                self.terms.functions.update(functions_in(applied))
+                self.page.statement(f"{target.name} = {applied}")
+            case Alternate():
+                self._alternate(statement)
+            case _:
+                assert_never(statement)
+
+    def _dialect(self, register: Register) -> VectorDialect:
+        dialect = vector_dialect(self.isa, register.dtype, register.lanes)
+        assert dialect is not None, f"no vectors of {register.lanes} {register.dtype}"
+        return dialect
+
+    def _load(self, load: VectorLoad) -> None:
+        dialect, register = self._dialect(load.register), load.register.name
+        start = simplify(load.index + load.first)
+        if bounds(load.index)[0] < 0:
+            pointer = pointer_before(self.terms.pointer(load.buffer, start), load)
+        else:
+            pointer = self.terms.pointer(load.buffer, load.index)
+        text = loaded_text(dialect, pointer, load)
+        if text is None:
+            self._load_through_memory(load, start, dialect)
+            return
+        self.page.statement(f"{register} = {text}")
+        if load.kept and dialect.lanes > 1:
+            self.page.line(f"TASOR_KEEP({register});")
+
+    def _load_through_memory(self, load: VectorLoad, start: Expr, dialect: VectorDialect) -> None:
+        with self.page.braces():
+            outside = literal_text(load.outside, load.buffer.dtype)
+            values = "0" if load.outside == 0 else ", ".join([outside] * dialect.lanes)
+            c_type = load.buffer.dtype.c_name
+            self.page.statement(f"{c_type} part[{dialect.lanes}] = {{{values}}}")
+            first = self.terms.pointer(load.buffer, start)
+            place = f"part + {load.first}" if load.first else "part"
+            self.page.line(f"memcpy({place}, {first}, {load.count} * sizeof(part[0]));")
+            self.page.line(f"{load.register.name} = {dialect.load.format(p='part')};")
+
+    def _alternate(self, statement: Alternate) -> None:
+        dialect, odd = self._dialect(statement.target), int(statement.odd)
+        name = f"{('even', 'odd')[odd]}_{dialect.lanes}"
+        if dialect.indices[odd]:
+            self.constants[name] = dialect.indices[odd].format(i=name)
+        low, high = statement.low.name, statement.high.name
+        text = dialect.alternate[odd].format(a=low, b=high, i=name)
+        self.page.statement(f"{statement.target.name} = {text}")
+
+    def _store(self, store: VectorStore) -> None:
+        dialect, count = self._dialect(store.register), store.count
+        pointer, name = self.terms.pointer(store.buffer, store.index), store.register.name
+        text = dialect.stored(pointer, name, count)
+        if text is not None:
+            self.terms.functions.update(functions_in(text))
+            self.page.line(text)
+            return
+        with self.page.braces():
+            self.page.line(f"{store.buffer.dtype.c_name} part[{dialect.lanes}];")
+            self.page.line(dialect.store.format(p="part", v=name))
+            self.page.line(f"memcpy({pointer}, part, {count} * sizeof(part[0]));")
 
 
 def mask_text(lanes: Iterable[int]) -> str:

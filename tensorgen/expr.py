@@ -18,7 +18,6 @@ Meaning of the nodes:
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import math
 import struct
@@ -29,6 +28,7 @@ from typing import Union, assert_never
 
 import numpy as np
 
+from tensorgen.digest import Identified, content_digest
 from tensorgen.scalar_ops import SCALAR_OP, ScalarOp
 from tensorgen.sizes import Size
 from tensorgen.types import (
@@ -42,27 +42,11 @@ from tensorgen.types import (
 Scalar = int | float | bool
 
 
-def _digest(*parts: bytes | str | int) -> bytes:
-    """Content digest of a term: length-prefixed parts, so no two terms share an encoding."""
-    encoded: list[bytes] = []
-    for part in parts:
-        data = part if isinstance(part, bytes) else str(part).encode()
-        encoded += (len(data).to_bytes(4, "little"), data)
-    return hashlib.blake2b(b"".join(encoded), digest_size=16).digest()
-
-
-class _Term:
-    """Equality and hashing by digest, and Python operators that build terms."""
+class _Term(Identified):
+    """Python operators that build terms."""
 
     __slots__ = ()
-    digest: bytes
     dtype: DType
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Term) and self.digest == other.digest
-
-    def __hash__(self) -> int:
-        return hash(self.digest)
 
     def __add__(self, other: Operand) -> Expr:
         return apply("add", self._expr, lift(other, self.dtype))
@@ -139,7 +123,7 @@ class Const(_Term):
             bits = struct.pack("<d", value)
         else:
             bits = str(value if isinstance(value, Size) else int(value)).encode()
-        object.__setattr__(self, "digest", _digest("const", self.dtype.name, bits))
+        object.__setattr__(self, "digest", content_digest("const", self.dtype.name, bits))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -153,7 +137,7 @@ class Axis(_Term):
     digest: bytes = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "digest", _digest("axis", self.position, self.extent))
+        object.__setattr__(self, "digest", content_digest("axis", self.position, self.extent))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -172,7 +156,7 @@ class Load(_Term):
         object.__setattr__(
             self,
             "digest",
-            _digest("load", self.operand, str(self.type), *(i.digest for i in self.indices)),
+            content_digest("load", self.operand, str(self.type), *(i.digest for i in self.indices)),
         )
 
 
@@ -194,7 +178,7 @@ class Apply(_Term):
         assert first.kind in self.op.kinds, f"{self.op.name}: not defined on {first.name}"
         object.__setattr__(self, "dtype", self.op.result(first))
         object.__setattr__(
-            self, "digest", _digest("apply", self.op.name, *(a.digest for a in self.args))
+            self, "digest", content_digest("apply", self.op.name, *(a.digest for a in self.args))
         )
 
 
@@ -210,7 +194,7 @@ class Cast(_Term):
 
     def __post_init__(self) -> None:
         object.__setattr__(
-            self, "digest", _digest("cast", self.dtype.name, int(self.bits), self.arg.digest)
+            self, "digest", content_digest("cast", self.dtype.name, int(self.bits), self.arg.digest)
         )
 
 
@@ -231,7 +215,9 @@ class Select(_Term):
         object.__setattr__(
             self,
             "digest",
-            _digest("select", self.condition.digest, self.then.digest, self.otherwise.digest),
+            content_digest(
+                "select", self.condition.digest, self.then.digest, self.otherwise.digest
+            ),
         )
 
 
@@ -259,7 +245,9 @@ class Reduce(_Term):
         object.__setattr__(
             self,
             "digest",
-            _digest("reduce", self.fold.value, *(a.digest for a in self.axes), self.body.digest),
+            content_digest(
+                "reduce", self.fold.value, *(a.digest for a in self.axes), self.body.digest
+            ),
         )
 
 
@@ -357,8 +345,13 @@ class Tensor:
         return Load(self.operand, self.type, tuple(lift(item, int64) for item in items))
 
 
-_fresh = itertools.count(-1, -1)
-"""Provisional positions, replaced by canonical ones in `compute`; they never leave it."""
+_provisional = itertools.count(-1, -1)
+
+
+def provisional_axis(extent: int, name: str) -> Axis:
+    """An axis at a position that no other has, until `canonical` numbers it."""
+    return Axis(next(_provisional), extent, name)
+
 
 AXIS_NAMES = "ijlmpq"
 REDUCTION_NAMES = "krstuv"
@@ -373,7 +366,7 @@ def reduce(
     """A reduction over fresh axes of those extents, inside `compute`."""
     sizes = (extents,) if isinstance(extents, int | Size) else tuple(extents)
     labels = names if names is not None else _default_names(REDUCTION_NAMES, len(sizes))
-    axes = tuple(Axis(next(_fresh), size, label) for size, label in zip(sizes, labels, strict=True))
+    axes = tuple(provisional_axis(size, label) for size, label in zip(sizes, labels, strict=True))
     return Reduce(fold, axes, body(*axes))
 
 
@@ -385,7 +378,7 @@ def reduce_sum(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TensorExpr:
+class TensorExpr(Identified):
     """A tensor defined element by element: `out[axes] = body`."""
 
     axes: tuple[Axis, ...]
@@ -394,14 +387,10 @@ class TensorExpr:
 
     def __post_init__(self) -> None:
         object.__setattr__(
-            self, "digest", _digest("tensor", *(a.digest for a in self.axes), self.body.digest)
+            self,
+            "digest",
+            content_digest("tensor", *(a.digest for a in self.axes), self.body.digest),
         )
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, TensorExpr) and self.digest == other.digest
-
-    def __hash__(self) -> int:
-        return hash(self.digest)
 
     @property
     def type(self) -> TensorType:
@@ -416,7 +405,7 @@ def compute(
 ) -> TensorExpr:
     """The tensor of that shape whose element at (i, j, …) is `body(i, j, …)`."""
     labels = names if names is not None else _default_names(AXIS_NAMES, len(shape))
-    axes = tuple(Axis(next(_fresh), size, label) for size, label in zip(shape, labels, strict=True))
+    axes = tuple(provisional_axis(size, label) for size, label in zip(shape, labels, strict=True))
     return canonical(axes, body(*axes))
 
 
@@ -552,60 +541,6 @@ def substitute(expr: Expr, replacement: Callable[[Expr], Expr | None]) -> Expr:
         return known
 
     return visit(expr)
-
-
-def with_fresh_axes(tensor: TensorExpr, indices: Sequence[Expr]) -> Expr:
-    """The element of `tensor` at `indices`, with provisional positions for its reductions."""
-    axes = {axis.position: index for axis, index in zip(tensor.axes, indices, strict=True)}
-
-    def rename(expr: Expr, scope: dict[int, Expr]) -> Expr:
-        memo: dict[bytes, Expr] = {}
-
-        def visit(term: Expr) -> Expr:
-            known = memo.get(term.digest)
-            if known is not None:
-                return known
-            match term:
-                case Axis():
-                    result = scope.get(term.position, term)
-                case Reduce():
-                    fresh = tuple(Axis(next(_fresh), a.extent, a.name) for a in term.axes)
-                    bound = {a.position: b for a, b in zip(term.axes, fresh, strict=True)}
-                    result = Reduce(term.fold, fresh, rename(term.body, {**scope, **bound}))
-                case _:
-                    result = map_children(term, visit)
-            memo[term.digest] = result
-            return result
-
-        return visit(expr)
-
-    return rename(tensor.body, axes)
-
-
-def inline(consumer: TensorExpr, operand: int, producer: TensorExpr) -> TensorExpr:
-    """`consumer` with every load of `operand` replaced by the producer's element there."""
-
-    def replace(term: Expr) -> Expr | None:
-        if isinstance(term, Load) and term.operand == operand:
-            indices = tuple(substitute(index, replace) for index in term.indices)
-            return with_fresh_axes(producer, indices)
-        return None
-
-    return canonical(consumer.axes, substitute(consumer.body, replace))
-
-
-def renumber_operands(tensor: TensorExpr, operands: dict[int, int]) -> TensorExpr:
-    """The expression with its operands renumbered."""
-    if all(old == number for old, number in operands.items()):
-        return tensor
-
-    def replace(term: Expr) -> Expr | None:
-        if isinstance(term, Load):
-            indices = tuple(substitute(index, replace) for index in term.indices)
-            return Load(operands[term.operand], term.type, indices)
-        return None
-
-    return TensorExpr(tensor.axes, substitute(tensor.body, replace))
 
 
 # Text

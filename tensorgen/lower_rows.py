@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import assert_never
 
 from tensorgen.expr import Axis, Cast, Expr, Load, TensorExpr, map_children
 from tensorgen.flat import FlatStage, flat_index, merge_axes, merge_reduction_axes
 from tensorgen.loop import Allocate, Buffer, Numbers, Space, Stmt
 from tensorgen.lower_loops import Joined, StageLowering, replace_axes
-from tensorgen.schedule import RowStages, ScheduleError
+from tensorgen.lower_ranking import lower_ranking
+from tensorgen.lower_running import lower_running
+from tensorgen.schedule import Method, RowStages, ScheduleError
 from tensorgen.simplify import simplify
 from tensorgen.task import Task
 from tensorgen.types import TensorType
@@ -84,7 +87,15 @@ def lower_row(
             joined = Joined(buffer, flat)
             continue
         loops = schedule.stages[number]
-        yield StageLowering(numbers, loops, joined).lower(flat, buffer, loops.parallel)
+        match loops.method:
+            case Method.EACH:
+                yield StageLowering(numbers, loops, joined).lower(flat, buffer, loops.parallel)
+            case Method.RUNNING:
+                yield lower_running(flat, buffer, loops, numbers)
+            case Method.RANKING:
+                yield lower_ranking(flat, buffer, loops, numbers)
+            case _:
+                assert_never(loops.method)
         joined = None
 
 

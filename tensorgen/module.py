@@ -11,7 +11,6 @@ program, NAME_test.c. Names from models reach it only through `comment_text`, `s
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -22,6 +21,7 @@ from typing import assert_never
 import jinja2
 
 from tensorgen.c_functions import definitions
+from tensorgen.digest import file_digest
 from tensorgen.module_build import (
     ISA_SUPPORT,
     base_flags,
@@ -123,7 +123,7 @@ def module_files(module: Module) -> dict[str, bytes]:
     test = None if self_test is None else self_test_layout(module, self_test)
     context = _context(module, layout, block, test)
     files = {f"{name}_kernels.c": _rendered("kernels.c.j2", context)}
-    context["kernels_sha256"] = _sha256(files[f"{name}_kernels.c"])
+    context["kernels_sha256"] = file_digest(files[f"{name}_kernels.c"])
     files[f"{name}.h"] = _rendered("header.h.j2", context)
     files[f"{name}_internal.h"] = _rendered("internal.h.j2", context)
     files[f"{name}.c"] = _rendered("entry.c.j2", context)
@@ -209,7 +209,7 @@ def _context(
             *(p.type.bytes for p in (*module.inputs, *module.outputs)),
         ),
         "weights": layout,
-        "weights_sha256": _sha256(block),
+        "weights_sha256": file_digest(block),
         "weights_header": filled(map(str, block[:FILE_HEADER_BYTES]), "    "),
         "file_mode": module.weights == "file",
         "object_mode": module.weights == "object" and bool(module.constants),
@@ -456,7 +456,3 @@ def _describe_port(port: Port) -> str:
 
 def _metadata_text(module: Module, key: str) -> str:
     return str(module.metadata.get(key, "unknown"))
-
-
-def _sha256(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()

@@ -6,11 +6,11 @@ files and whatever the module's metadata adds. What it does not: hold anything t
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from typing import assert_never
 
+from tensorgen.digest import file_digest
 from tensorgen.module_build import base_flags, link_flags, source_flags
 from tensorgen.module_spec import (
     ABI_VERSION,
@@ -61,13 +61,13 @@ def description_json(
         ],
         "name": module.name,
         "outputs": _port_values(module.outputs, module.output_identifiers),
-        "sources_sha256": {name: _sha256(content) for name, content in files.items()},
+        "sources_sha256": {name: file_digest(content) for name, content in files.items()},
         "strict": module.strict,
         "target": module.target.name,
         "threads": module.threads,
         "weight_bytes": layout.bytes,
         "weights": module.weights,
-        "weights_sha256": _sha256(block),
+        "weights_sha256": file_digest(block),
     }
     clashes = description.keys() & module.metadata.keys()
     assert not clashes, f"metadata uses names of its own file: {sorted(clashes)}"
@@ -119,7 +119,3 @@ def _place_value(place: Place) -> dict[str, int]:
             return {"constant": index}
         case _:
             assert_never(place)
-
-
-def _sha256(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()

@@ -22,6 +22,14 @@ class Lanes(Enum):
     NONE = "none"  # plain loops
 
 
+class Method(Enum):
+    """How the elements of a stage come about."""
+
+    EACH = "each"  # every one by itself
+    RUNNING = "running"  # a fold of all earlier elements, carried along its axis in one pass
+    RANKING = "ranking"  # the first elements in order, by insertion into the sorted result
+
+
 @dataclass(frozen=True, slots=True)
 class Loops:
     """One stage as a loop nest, the innermost part in vector lanes.
@@ -31,7 +39,8 @@ class Loops:
     out; the `parallel` outermost loops share the threads. With `reciprocals`, a divisor that all
     lanes share is divided by once: the quotients come from its reciprocal by fused multiply-adds.
     With `softmax`, the stage is one of a softmax: its maximum need not propagate NaN, its quotients
-    are NaN or at most 1.
+    are NaN or at most 1. A `method` other than the
+    plain one goes over the operand once; a running fold carries `tile` totals at a time.
     """
 
     lanes: Lanes
@@ -40,6 +49,7 @@ class Loops:
     parallel: int
     reciprocals: bool = False
     softmax: bool = False
+    method: Method = Method.EACH
 
     def __str__(self) -> str:
         steps = [f"lanes({self.lanes.value}, {self.tile})"]
@@ -51,6 +61,8 @@ class Loops:
             steps.append("reciprocals")
         if self.softmax:
             steps.append("softmax")
+        if self.method is not Method.EACH:
+            steps.append(self.method.value)
         return "; ".join(steps)
 
 

@@ -26,10 +26,13 @@ from tensorgen.expr import (
 )
 from tensorgen.flat import FlatStage, flat_index, flat_loads, merge_axes, merge_reduction_axes
 from tensorgen.machine import Core, Machine, typical_machine
+from tensorgen.ranking import ranking
+from tensorgen.running import running_fold
 from tensorgen.schedule import (
     AttentionTile,
     Lanes,
     Loops,
+    Method,
     RegisterTile,
     RowStages,
     Schedule,
@@ -233,11 +236,14 @@ def _read_once(stage: TensorExpr, operand: int, rows: Sequence[Axis], size: int)
 
 def shared_rows(task: Task) -> int:
     """How many outer axes all stages have in common, each reading earlier stages only in its own
-    row."""
+    row. An axis along which a stage goes over its operand once is none of them."""
     count = len(task.inputs)
     depth = min(len(stage.axes) for stage in task.stages)
     for position, stage in enumerate(task.stages):
         first = task.stages[0]
+        swept = swept_axis(stage)
+        if swept is not None:
+            depth = min(depth, stage.axes.index(swept))
         while depth and [a.extent for a in stage.axes[:depth]] != [
             a.extent for a in first.axes[:depth]
         ]:
@@ -257,6 +263,13 @@ def shared_rows(task: Task) -> int:
     return depth
 
 
+def swept_axis(stage: TensorExpr) -> Axis | None:
+    """The axis of the result along which the stage goes over its operand once; None if each element
+    is computed by itself."""
+    swept = running_fold(stage.axes, stage.body) or ranking(stage.axes, stage.body)
+    return None if swept is None else swept.axis
+
+
 def is_shared(task: Task, threads: int) -> bool:
     """Whether the kernel of a task is worth waking the other threads for."""
     return threads > 1 and sum(map(_stage_work, task.stages)) >= PARALLEL_WORK
@@ -265,6 +278,9 @@ def is_shared(task: Task, threads: int) -> bool:
 def _stage_work(stage: TensorExpr) -> int:
     """Scalar operations of a stage, roughly."""
     size = max(stage.type.size, 1)
+    swept = swept_axis(stage)
+    if swept is not None:
+        size //= max(swept.extent, 1)
     inner = 1
     operations = 1
     for term in walk(stage.body):
@@ -287,6 +303,12 @@ def _stage_loops(stage: TensorExpr, rows: int, parallel: bool, fused: bool) -> L
         one_loop = len(merged.axes) == 1
         loops = Loops(Lanes.OUTPUT, CHUNK, 0, (1 if one_loop else shared) if parallel else 0)
         return replace(loops, reciprocals=fused and _divides_long(merged))
+    running = running_fold(merged.axes, merged.body)
+    if running is not None:
+        outer = merged.axes.index(running.axis) if parallel else 0
+        return Loops(Lanes.OUTPUT, 2 * REDUCTION_LANES, 0, outer, method=Method.RUNNING)
+    if ranking(merged.axes, merged.body) is not None:
+        return Loops(Lanes.NONE, 1, 0, shared if parallel else 0, method=Method.RANKING)
     small = all(prod(axis.extent for axis in r.axes) <= WINDOW for r in reductions)
     output = _in_step(merged.body, merged.axes[-1] if merged.axes else None)
     along = max((_in_step(r.body, r.axes[-1] if r.axes else None) for r in reductions), default=0.0)

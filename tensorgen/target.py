@@ -173,8 +173,8 @@ _ARCHITECTURES = {"amd64": "x86_64", "x64": "x86_64", "arm64": "aarch64"}
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
-    """What the detection may ask of a machine, so that a test can answer for another one.
+class Host:
+    """What the detection may ask of the machine it runs on; a test can answer for another one.
 
     `system` and `architecture` are `platform.system()` and `platform.machine()` there. `read_text`
     gives a file's text and `sysctl` a kernel variable's, None if there is no such thing.
@@ -188,27 +188,27 @@ class Machine:
     usable_cores: int
 
 
-def this_machine() -> Machine:
+def this_host() -> Host:
     """The machine that this process runs on."""
-    return Machine(platform.system(), platform.machine(), _read_text, _read_sysctl, _usable_cores())
+    return Host(platform.system(), platform.machine(), _read_text, _read_sysctl, _usable_cores())
 
 
-def host_target(machine: Machine | None = None) -> Target:
+def host_target(host: Host | None = None) -> Target:
     """The best target that the machine's CPU and operating system support, with its own caches.
 
     The name is that of the instruction set level, so that equal machines have equal names; c99
     where nothing better is certain.
     """
-    if machine is None:
-        machine = this_machine()
-    target = _best_target(machine)
-    caches = _cache_sizes(machine)
+    if host is None:
+        host = this_host()
+    target = _best_target(host)
+    caches = _cache_sizes(host)
     if caches is None:
-        return replace(target, cores=machine.usable_cores)
+        return replace(target, cores=host.usable_cores)
     l1_bytes, l2_bytes, l3_bytes = caches
     return replace(
         target,
-        cores=machine.usable_cores, l1_bytes=l1_bytes, l2_bytes=l2_bytes, l3_bytes=l3_bytes,
+        cores=host.usable_cores, l1_bytes=l1_bytes, l2_bytes=l2_bytes, l3_bytes=l3_bytes,
     )  # fmt: skip
 
 
@@ -217,17 +217,17 @@ def _canonical(architecture: str) -> str:
     return _ARCHITECTURES.get(lowered, lowered)
 
 
-def _best_target(machine: Machine) -> Target:
-    match _canonical(machine.architecture):
+def _best_target(host: Host) -> Target:
+    match _canonical(host.architecture):
         case "x86_64":
-            features = _x86_features(machine)
+            features = _x86_features(host)
             for position, (target, _) in enumerate(_LEVELS):
                 if all(needed <= features for _, needed in _LEVELS[position:]):
                     return target
             return _C99
         case "aarch64":
             return _AARCH64
-        case "armv7l" | "armv8l" if {"neon", "vfpv4"} <= _cpuinfo_words(machine, "Features"):
+        case "armv7l" | "armv8l" if {"neon", "vfpv4"} <= _cpuinfo_words(host, "Features"):
             return _ARMV7
         case "riscv64":
             return _RISCV64
@@ -235,30 +235,30 @@ def _best_target(machine: Machine) -> Target:
             return _C99
 
 
-def _x86_features(machine: Machine) -> frozenset[str]:
+def _x86_features(host: Host) -> frozenset[str]:
     """The features that the CPU has and the operating system saves at a task switch.
 
     Linux and macOS both leave out of these lists what they do not save (the check that a program
     without their help makes with the instruction XGETBV).
     """
-    if machine.system == "Linux":
-        return _cpuinfo_words(machine, "flags")
-    if machine.system == "Darwin":
+    if host.system == "Linux":
+        return _cpuinfo_words(host, "flags")
+    if host.system == "Darwin":
         lists = (
-            machine.sysctl(f"machdep.cpu.{name}")
+            host.sysctl(f"machdep.cpu.{name}")
             for name in ("features", "leaf7_features", "extfeatures")
         )
         words = " ".join(text for text in lists if text is not None).lower().split()
         # macOS saves the AVX-512 registers on demand, and says so here.
-        if machine.sysctl("hw.optional.avx512f") != "1":
+        if host.sysctl("hw.optional.avx512f") != "1":
             words = [word for word in words if not word.startswith("avx512")]
         return frozenset(_DARWIN_FEATURES.get(word, word) for word in words)
     return frozenset()
 
 
-def _cpuinfo_words(machine: Machine, field: str) -> frozenset[str]:
+def _cpuinfo_words(host: Host, field: str) -> frozenset[str]:
     """The words of that field that all processors of /proc/cpuinfo have in common."""
-    text = machine.read_text("/proc/cpuinfo")
+    text = host.read_text("/proc/cpuinfo")
     if text is None:
         return frozenset()
     lines = re.findall(rf"^{field}\s*:(.*)$", text, re.MULTILINE)
@@ -267,15 +267,15 @@ def _cpuinfo_words(machine: Machine, field: str) -> frozenset[str]:
     return frozenset.intersection(*(frozenset(line.split()) for line in lines))
 
 
-def _cache_sizes(machine: Machine) -> tuple[int, int, int] | None:
+def _cache_sizes(host: Host) -> tuple[int, int, int] | None:
     """Bytes of the data caches of levels 1, 2 and 3; None if the machine does not tell."""
-    if machine.system == "Linux":
-        sizes = _linux_cache_sizes(machine)
-    elif machine.system == "Darwin":
+    if host.system == "Linux":
+        sizes = _linux_cache_sizes(host)
+    elif host.system == "Darwin":
         sizes = {
             level: int(text)
             for level, name in ((1, "l1dcachesize"), (2, "l2cachesize"), (3, "l3cachesize"))
-            if (text := machine.sysctl(f"hw.{name}")) is not None and text.isdecimal()
+            if (text := host.sysctl(f"hw.{name}")) is not None and text.isdecimal()
         }
     else:
         sizes = {}
@@ -284,13 +284,12 @@ def _cache_sizes(machine: Machine) -> tuple[int, int, int] | None:
     return sizes[1], sizes.get(2, 0), sizes.get(3, 0)
 
 
-def _linux_cache_sizes(machine: Machine) -> dict[int, int]:
+def _linux_cache_sizes(host: Host) -> dict[int, int]:
     sizes: dict[int, int] = {}
     for index in range(16):
         folder = f"/sys/devices/system/cpu/cpu0/cache/index{index}"
         level, kind, size = (
-            (machine.read_text(f"{folder}/{name}") or "").strip()
-            for name in ("level", "type", "size")
+            (host.read_text(f"{folder}/{name}") or "").strip() for name in ("level", "type", "size")
         )
         amount = re.fullmatch(r"(\d+)([KM]?)", size)
         if kind in ("Data", "Unified") and level.isdecimal() and amount is not None:

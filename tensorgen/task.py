@@ -10,12 +10,13 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field
 
+from tensorgen.digest import Identified
 from tensorgen.expr import TensorExpr, loads
 from tensorgen.types import TensorType
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Task:
+class Task(Identified):
     """Stages over inputs.
 
     `constant[i]` tells that input `i` is known at compile time, so that a kernel may ask for it in
@@ -40,12 +41,6 @@ class Task:
         for stage in self.stages:
             state.update(stage.digest)
         object.__setattr__(self, "digest", state.digest())
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Task) and self.digest == other.digest
-
-    def __hash__(self) -> int:
-        return hash(self.digest)
 
     def operand_type(self, operand: int) -> TensorType:
         """The type of an operand: an input or an earlier stage."""

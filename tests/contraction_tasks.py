@@ -7,6 +7,7 @@ from math import prod
 
 import numpy as np
 
+from tensorgen.composition import renumber_operands
 from tensorgen.expr import (
     Expr,
     Tensor,
@@ -17,7 +18,6 @@ from tensorgen.expr import (
     const,
     maximum,
     reduce_sum,
-    renumber_operands,
     select,
 )
 from tensorgen.machine import Core, typical_machine

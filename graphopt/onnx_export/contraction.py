@@ -12,8 +12,8 @@ from graphopt.onnx_export.parameters import integer, integers, text
 from graphopt.onnx_export.term import Exporter, Term, call, padded, reshape, take, transpose
 from graphopt.onnx_export.widening import BFLOAT16, MODULAR, NARROW, computed_in
 from graphopt.onnx_export.windows import unfolded, windows_of
-from graphopt.onnx_import.terms import scalar
 from graphopt.ops.windows import Windows
+from graphopt.terms import scalar
 from tensorgen.types import Shape, TensorType
 
 

@@ -15,7 +15,7 @@ from graphopt.onnx_export.parameters import text
 from graphopt.onnx_export.term import Exporter, Term, call, cast, elementwise
 from graphopt.onnx_export.widening import BFLOAT16, MODULAR, SHORT, Widening, computed_in
 from graphopt.onnx_import.protobuf import element_number
-from graphopt.onnx_import.terms import scalar
+from graphopt.terms import scalar
 from tensorgen.types import (
     DType,
     Kind,

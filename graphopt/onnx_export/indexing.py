@@ -20,8 +20,8 @@ from graphopt.onnx_export.term import (
     take,
 )
 from graphopt.onnx_export.widening import BFLOAT16, Widening, computed_in
-from graphopt.onnx_import.terms import integers as vector
-from graphopt.onnx_import.terms import scalar
+from graphopt.terms import integers as vector
+from graphopt.terms import scalar
 from tensorgen.types import TensorType, float16, float32, float64, int32, int64, uint16, uint32
 
 _RANKED: Widening = {**BFLOAT16, uint16: int32, uint32: float64}

@@ -20,7 +20,7 @@ from graphopt.onnx_export.term import (
     transpose,
 )
 from graphopt.onnx_export.widening import BFLOAT16, SHORT, computed_in
-from graphopt.onnx_import.terms import integers as vector
+from graphopt.terms import integers as vector
 from tensorgen.types import Shape, TensorType
 
 

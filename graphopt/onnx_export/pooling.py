@@ -39,8 +39,8 @@ from graphopt.onnx_export.windows import (
     unfolded,
     windows_of,
 )
-from graphopt.onnx_import.terms import scalar
 from graphopt.ops.windows import Windows
+from graphopt.terms import scalar
 from tensorgen.expr import Fold, neutral_element
 from tensorgen.types import (
     TensorType,

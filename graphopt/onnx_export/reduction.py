@@ -24,8 +24,8 @@ from graphopt.onnx_export.widening import (
     Widening,
     computed_in,
 )
-from graphopt.onnx_import.terms import integers as vector
-from graphopt.onnx_import.terms import scalar
+from graphopt.terms import integers as vector
+from graphopt.terms import scalar
 from tensorgen.types import TensorType, int64
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from graphopt.graph import Constant
 from graphopt.onnx_import.protobuf import element_number
-from graphopt.onnx_import.terms import integers
+from graphopt.terms import integers
 from tensorgen.types import DType, Shape, TensorType
 
 BASE_OPSET = 21

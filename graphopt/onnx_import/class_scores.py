@@ -9,8 +9,8 @@ import numpy as np
 from graphopt.graph import Value
 from graphopt.onnx_import.errors import quoted
 from graphopt.onnx_import.node import OnnxNode
-from graphopt.onnx_import.terms import apply, concat, reduced, scalar, tensor, with_scalar
 from graphopt.ops import OP
+from graphopt.terms import apply, concat, reduced, scalar, tensor, with_scalar
 from tensorgen.types import int64
 
 TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from graphopt.graph import Value
-from graphopt.onnx_import.terms import broadcast_to, integers, reshape, slice_axis
 from graphopt.ops import OP
+from graphopt.terms import broadcast_to, integers, reshape, slice_axis
 from tensorgen.types import Array
 
 

@@ -19,7 +19,8 @@ from graphopt.onnx_import.sliding import (
     sliding_windows,
     split_padding,
 )
-from graphopt.onnx_import.terms import (
+from graphopt.ops import OP
+from graphopt.terms import (
     apply,
     cast,
     reshape,
@@ -27,7 +28,6 @@ from graphopt.onnx_import.terms import (
     transpose,
     with_scalar,
 )
-from graphopt.ops import OP
 from tensorgen.types import Shape
 
 MAX_PHASES = 4096

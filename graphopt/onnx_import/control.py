@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from graphopt.graph import Constant, Value
 from graphopt.onnx_import.narrow import Encoded
 from graphopt.onnx_import.node import Importer, OnnxNode, Operand, Subgraph, TensorSequence
-from graphopt.onnx_import.terms import apply, broadcast_to, concat, reshape, scalar, slice_axis
+from graphopt.terms import apply, broadcast_to, concat, reshape, scalar, slice_axis
 from tensorgen.types import TensorType, boolean, int64
 
 MAX_ITERATIONS = 4096

@@ -11,7 +11,7 @@ from graphopt.graph import Value
 from graphopt.onnx_import.narrow import BY_NUMBER, Encoded, NarrowType, decoded, encoded
 from graphopt.onnx_import.node import Importer, OnnxNode, Operand
 from graphopt.onnx_import.protobuf import element_type
-from graphopt.onnx_import.terms import bitcast, cast
+from graphopt.terms import bitcast, cast
 from tensorgen.types import DType, boolean, float32
 
 _MOVES = frozenset(

@@ -14,7 +14,7 @@ import numpy as np
 from graphopt.graph import Value
 from graphopt.onnx_import.errors import quoted
 from graphopt.onnx_import.node import Importer, OnnxNode, same_type
-from graphopt.onnx_import.terms import apply, cast, reshape, scalar, with_scalar
+from graphopt.terms import apply, cast, reshape, scalar, with_scalar
 from tensorgen.types import Kind, boolean, uint8
 
 Build = Callable[[Value], Value]

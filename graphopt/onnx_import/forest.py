@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphopt.graph import Value
-from graphopt.onnx_import.terms import apply, broadcast_to, tensor, with_scalar
 from graphopt.ops import OP
+from graphopt.terms import apply, broadcast_to, tensor, with_scalar
 from tensorgen.types import boolean, int64
 
 Floats = NDArray[np.float64]

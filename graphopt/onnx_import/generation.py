@@ -11,8 +11,8 @@ from graphopt.graph import Constant, Value
 from graphopt.onnx_import.narrow import constant_of
 from graphopt.onnx_import.node import Importer, OnnxNode, Operand, same_type
 from graphopt.onnx_import.protobuf import element_type
-from graphopt.onnx_import.terms import broadcast_to, integers
 from graphopt.reference import MAX_FOLDED_BYTES
+from graphopt.terms import broadcast_to, integers
 from tensorgen.types import MAX_ELEMENTS, dtype_of
 
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from graphopt.graph import Constant, Value
 from graphopt.onnx_import.node import Importer, OnnxNode
-from graphopt.onnx_import.terms import cast, integers, reshape
 from graphopt.ops import OP
+from graphopt.terms import cast, integers, reshape
 from tensorgen.types import Shape, int32, int64
 
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from graphopt.graph import Value
 from graphopt.onnx_import.node import Importer, OnnxNode
-from graphopt.onnx_import.terms import apply, reshape, scalar, slice_axis, tensor
 from graphopt.ops import OP
+from graphopt.terms import apply, reshape, scalar, slice_axis, tensor
 from tensorgen.types import int64
 
 LARGEST_CLOSED_FORM = 3

@@ -10,7 +10,8 @@ from graphopt.graph import Constant, Value
 from graphopt.onnx_import.class_scores import both_classes, labelled, transformed
 from graphopt.onnx_import.errors import quoted
 from graphopt.onnx_import.node import Importer, OnnxNode
-from graphopt.onnx_import.terms import (
+from graphopt.ops import OP
+from graphopt.terms import (
     apply,
     cast,
     concat,
@@ -21,7 +22,6 @@ from graphopt.onnx_import.terms import (
     tensor,
     with_scalar,
 )
-from graphopt.ops import OP
 from tensorgen.types import Array, float32, int64
 
 DOMAIN = "ai.onnx.ml"

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from graphopt.graph import Value
 from graphopt.onnx_import.errors import quoted
 from graphopt.onnx_import.node import Importer, OnnxNode
-from graphopt.onnx_import.terms import apply, cast, integers, reshape, tensor, with_scalar
 from graphopt.ops import OP
+from graphopt.terms import apply, cast, integers, reshape, tensor, with_scalar
 from tensorgen.types import float32, int64
 
 MAX_COMPARISONS = 2**26

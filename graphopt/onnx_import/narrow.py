@@ -17,8 +17,8 @@ import numpy as np
 import onnx
 
 from graphopt.graph import Constant, Value
-from graphopt.onnx_import.terms import apply, bitcast, cast, scalar, tensor, with_scalar
 from graphopt.ops import OP
+from graphopt.terms import apply, bitcast, cast, scalar, tensor, with_scalar
 from tensorgen.types import Array, DType, float32, int8, int32, uint8, uint32
 
 _MANTISSA = 23

@@ -8,8 +8,8 @@ from functools import partial, reduce
 from math import prod
 
 from graphopt.graph import Value
-from graphopt.onnx_import.terms import apply, reshape, scalar, transpose, with_scalar
 from graphopt.ops import OP
+from graphopt.terms import apply, reshape, scalar, transpose, with_scalar
 from tensorgen.types import Shape
 
 

@@ -10,8 +10,8 @@ from math import prod
 
 from graphopt.graph import Value
 from graphopt.onnx_import.node import Importer, OnnxNode, spatial_shape
-from graphopt.onnx_import.terms import apply, mean, reduced, reshape, scalar, with_scalar
 from graphopt.ops import OP
+from graphopt.terms import apply, mean, reduced, reshape, scalar, with_scalar
 from tensorgen.types import Shape
 
 

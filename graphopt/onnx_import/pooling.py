@@ -15,7 +15,8 @@ from graphopt.graph import Value
 from graphopt.onnx_import.indexing import bounded_indices
 from graphopt.onnx_import.node import Importer, OnnxNode, spatial_shape
 from graphopt.onnx_import.sliding import Sliding, explicit_pads, per_axis, sliding_windows
-from graphopt.onnx_import.terms import (
+from graphopt.ops import OP
+from graphopt.terms import (
     apply,
     broadcast_to,
     mean,
@@ -26,7 +27,6 @@ from graphopt.onnx_import.terms import (
     tensor,
     with_scalar,
 )
-from graphopt.ops import OP
 from tensorgen.types import Array, row_major_strides
 
 MAX_COUNTED = 2**24

@@ -25,7 +25,7 @@ from graphopt.onnx_import.narrow import (
 )
 from graphopt.onnx_import.node import Importer, OnnxNode, Operand, same_type
 from graphopt.onnx_import.protobuf import element_type
-from graphopt.onnx_import.terms import apply, cast, reshape, slice_axis
+from graphopt.terms import apply, cast, reshape, slice_axis
 from tensorgen.types import DType, float32, int32, uint8
 
 # Conversion

@@ -16,7 +16,8 @@ from graphopt.graph import Constant, Value
 from graphopt.onnx_import.errors import quoted
 from graphopt.onnx_import.node import Importer, OnnxNode, same_type
 from graphopt.onnx_import.recurrent_activations import Activation, activations
-from graphopt.onnx_import.terms import (
+from graphopt.ops import OP
+from graphopt.terms import (
     apply,
     cast,
     concat,
@@ -25,7 +26,6 @@ from graphopt.onnx_import.terms import (
     slice_axis,
     transpose,
 )
-from graphopt.ops import OP
 from tensorgen.types import Shape, int64
 
 MAX_STEPS = 4096

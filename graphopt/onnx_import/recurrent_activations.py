@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from graphopt.graph import Value
 from graphopt.onnx_import.errors import quoted
 from graphopt.onnx_import.node import OnnxNode
-from graphopt.onnx_import.terms import apply, scalar, with_scalar
 from graphopt.ops import OP
+from graphopt.terms import apply, scalar, with_scalar
 
 Activation = Callable[[Value], Value]
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 
 from graphopt.graph import Value
 from graphopt.onnx_import.node import Importer, OnnxNode
-from graphopt.onnx_import.terms import cast, mean, reduced, reshape
 from graphopt.ops import OP
+from graphopt.terms import cast, mean, reduced, reshape
 from tensorgen.types import Shape, boolean, uint8
 
 Fold = Callable[[Value, Shape, bool], Value]

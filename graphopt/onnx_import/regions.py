@@ -12,7 +12,8 @@ from graphopt.graph import Value
 from graphopt.onnx_import.errors import quoted
 from graphopt.onnx_import.neighbours import channels_last, flat_index, limited
 from graphopt.onnx_import.node import Importer, OnnxNode, same_type
-from graphopt.onnx_import.terms import (
+from graphopt.ops import OP
+from graphopt.terms import (
     apply,
     broadcast_to,
     cast,
@@ -24,7 +25,6 @@ from graphopt.onnx_import.terms import (
     transpose,
     with_scalar,
 )
-from graphopt.ops import OP
 from tensorgen.types import Shape, int64
 
 MAX_SAMPLES = 4096

@@ -26,7 +26,8 @@ from graphopt.onnx_import.interpolation import (
     weighted_taps,
 )
 from graphopt.onnx_import.node import Importer, OnnxNode
-from graphopt.onnx_import.terms import (
+from graphopt.ops import OP
+from graphopt.terms import (
     apply,
     broadcast_to,
     cast,
@@ -35,7 +36,6 @@ from graphopt.onnx_import.terms import (
     scalar,
     tensor,
 )
-from graphopt.ops import OP
 from tensorgen.types import (
     Array,
     DType,

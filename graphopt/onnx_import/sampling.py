@@ -24,7 +24,8 @@ from graphopt.onnx_import.neighbours import (
 )
 from graphopt.onnx_import.node import Importer, OnnxNode, same_type, spatial_shape
 from graphopt.onnx_import.sliding import explicit_pads, per_axis
-from graphopt.onnx_import.terms import (
+from graphopt.ops import OP
+from graphopt.terms import (
     apply,
     cast,
     reshape,
@@ -34,7 +35,6 @@ from graphopt.onnx_import.terms import (
     transpose,
     with_scalar,
 )
-from graphopt.ops import OP
 from tensorgen.types import Array, Shape, float32, int64
 
 CUBIC_COEFFICIENT = -0.75

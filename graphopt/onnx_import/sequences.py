@@ -9,7 +9,8 @@ import numpy as np
 from graphopt.graph import Value
 from graphopt.onnx_import.errors import quoted
 from graphopt.onnx_import.node import Importer, OnnxNode, same_type
-from graphopt.onnx_import.terms import (
+from graphopt.ops import OP
+from graphopt.terms import (
     apply,
     cast,
     concat,
@@ -20,7 +21,6 @@ from graphopt.onnx_import.terms import (
     transpose,
     with_scalar,
 )
-from graphopt.ops import OP
 from tensorgen.types import Shape, int64
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from graphopt.graph import Value
 from graphopt.onnx_import.errors import quoted
 from graphopt.onnx_import.node import Importer, OnnxNode
-from graphopt.onnx_import.terms import (
+from graphopt.terms import (
     apply,
     broadcast_to,
     concat,

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from graphopt.graph import Constant, Value
 from graphopt.onnx_import.node import Importer, OnnxNode
 from graphopt.onnx_import.protobuf import element_type
-from graphopt.onnx_import.terms import (
+from graphopt.ops import OP
+from graphopt.terms import (
     apply,
     concat,
     integers,
@@ -27,7 +28,6 @@ from graphopt.onnx_import.terms import (
     tensor,
     transpose,
 )
-from graphopt.ops import OP
 
 Matrix = NDArray[np.float64]
 Positions = NDArray[np.int64]

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from graphopt.graph import Value
 from graphopt.onnx_import.node import Importer, OnnxNode, Operand, TensorSequence
-from graphopt.onnx_import.terms import concat, reshape, scalar, slice_axis
+from graphopt.terms import concat, reshape, scalar, slice_axis
 from tensorgen.types import Shape, boolean, int64
 
 MAX_ITEMS = 4096

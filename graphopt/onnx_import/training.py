@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from graphopt.graph import Value
 from graphopt.onnx_import.errors import quoted
 from graphopt.onnx_import.node import Importer, OnnxNode, same_type
-from graphopt.onnx_import.terms import apply, cast, reshape, scalar, with_scalar
 from graphopt.ops import OP
+from graphopt.terms import apply, cast, reshape, scalar, with_scalar
 
 DOMAIN = "ai.onnx.preview.training"
 

@@ -23,8 +23,8 @@ from graphopt.onnx_import.forest import (
     scores,
 )
 from graphopt.onnx_import.node import Importer, OnnxNode
-from graphopt.onnx_import.terms import apply, cast, reshape, slice_axis, tensor, with_scalar
 from graphopt.ops import OP
+from graphopt.terms import apply, cast, reshape, slice_axis, tensor, with_scalar
 from tensorgen.types import float32, int64
 
 DOMAIN = "ai.onnx.ml"

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from graphopt.graph import Constant, Value
 from graphopt.onnx_import.node import Importer, OnnxNode
 from graphopt.onnx_import.sliding import explicit_pads, per_axis
-from graphopt.onnx_import.terms import pad, reshape
 from graphopt.ops import OP
 from graphopt.ops.windows import Windows
+from graphopt.terms import pad, reshape
 from tensorgen.types import Shape
 
 MAX_TABLE = 2**26

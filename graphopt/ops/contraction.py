@@ -12,6 +12,7 @@ from math import prod
 import numpy as np
 
 from graphopt.ops.elementwise import broadcast_shapes, element
+from graphopt.ops.groups import channel_read, over_groups, require_groups
 from graphopt.ops.operands import computed, require_numbers
 from graphopt.ops.spec import OpSpec, Sample, sample
 from graphopt.ops.windows import Windows, spatial_names
@@ -113,14 +114,7 @@ def _conv_type(
     dilations: Shape,
     groups: int,
 ) -> TensorType:
-    dtype = require_numbers("conv", x, w)
-    if x.rank < 3 or w.rank != x.rank:
-        raise ShapeError(f"conv: expected x (n, c, …) and w (oc, c/groups, …), got {x} and {w}")
-    if groups < 1 or x.shape[1] != w.shape[1] * groups or w.shape[0] % groups:
-        raise ShapeError(
-            f"conv: expected w of shape (oc, c/groups, …) with oc divisible by groups, for "
-            f"{x.shape[1]} channels in {groups} groups, got {w}"
-        )
+    dtype = require_groups("conv", x, w, groups)
     windows = _conv_windows(x, w, strides, pads, dilations)
     return TensorType(dtype, (x.shape[0], w.shape[0], *windows.outputs))
 
@@ -130,21 +124,16 @@ def _conv_compute(
 ) -> TensorExpr:
     windows = _conv_windows(x.type, w.type, strides, pads, dilations)
     rank = len(windows.sizes)
-    outputs_per_group = w.shape[0] // groups
-    inputs_per_group = w.shape[1]
-
-    def channel(oc: Expr, ic: Expr) -> Expr:
-        return oc // outputs_per_group * inputs_per_group + ic
 
     def body(n: Expr, oc: Expr, *outputs: Expr) -> Expr:
         def product(ic: Expr, *kernel: Expr) -> Expr:
             positions = windows.positions(outputs, kernel)
-            element = x[(n, channel(oc, ic), *positions)]
+            element = x[(n, channel_read(w, groups, oc, ic), *positions)]
             read = select(all_of(windows.inside(positions)), element, 0)
             return read * w[(oc, ic, *kernel)]
 
         names = ["ic", *spatial_names("k", rank)]
-        return reduce_sum((inputs_per_group, *windows.kernel), product, names=names)
+        return reduce_sum((w.shape[1], *windows.kernel), product, names=names)
 
     names = ["n", "oc", *spatial_names("o", rank)]
     return compute((x.shape[0], w.shape[0], *windows.outputs), body, names=names)
@@ -156,20 +145,16 @@ def _conv_reference(
     windows = Windows.of("conv", x.shape[2:], w.shape[2:], strides, pads, dilations)
     rank = len(windows.sizes)
     kernel_axes = tuple(range(rank))
-    parts = []
-    grouped = zip(
-        np.split(computed(x), groups, axis=1), np.split(computed(w), groups, axis=0), strict=True
-    )
-    for inputs, weights in grouped:
-        view = windows.view(inputs, 0)
+
+    def part(inputs: Array, weights: Array) -> Array:
         summed = np.tensordot(
-            view,
+            windows.view(inputs, 0),
             weights,
             axes=((1, *(axis - rank for axis in kernel_axes)), (1, *(2 + n for n in kernel_axes))),
         )
-        parts.append(np.moveaxis(summed, -1, 1))
-    result: Array = np.concatenate(parts, axis=1).astype(x.dtype)
-    return result
+        return np.moveaxis(summed, -1, 1)
+
+    return over_groups(x, w, groups, part).astype(x.dtype)
 
 
 conv = OpSpec(

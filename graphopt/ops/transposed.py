@@ -11,11 +11,12 @@ from itertools import product
 
 import numpy as np
 
-from graphopt.ops.operands import computed, require_at_least, require_length, require_numbers
+from graphopt.ops.groups import channel_read, over_groups, require_groups
+from graphopt.ops.operands import require_at_least, require_length
 from graphopt.ops.spec import OpSpec, sample
 from graphopt.ops.windows import spatial_names
 from tensorgen.expr import Expr, Tensor, TensorExpr, all_of, compute, reduce_sum, select
-from tensorgen.types import Array, Shape, ShapeError, TensorType, int32
+from tensorgen.types import Array, Shape, TensorType, int32
 
 
 def _conv_transpose_type(
@@ -28,14 +29,7 @@ def _conv_transpose_type(
     groups: int,
 ) -> TensorType:
     op = "conv_transpose"
-    dtype = require_numbers(op, x, w)
-    if x.rank < 3 or w.rank != x.rank:
-        raise ShapeError(f"{op}: expected x (n, c, …) and w (oc, c/groups, …), got {x} and {w}")
-    if groups < 1 or x.shape[1] != w.shape[1] * groups or w.shape[0] % groups:
-        raise ShapeError(
-            f"{op}: expected w of shape (oc, c/groups, …) with oc divisible by groups, for "
-            f"{x.shape[1]} channels in {groups} groups, got {w}"
-        )
+    dtype = require_groups(op, x, w, groups)
     rank = x.rank - 2
     require_length(op, "strides", strides, rank)
     require_length(op, "pads", pads, 2 * rank)
@@ -59,12 +53,11 @@ def _conv_transpose_compute(
         x.type, w.type, strides=strides, pads=pads, dilations=dilations, groups=groups
     )
     rank = len(strides)
-    outputs_per_group, inputs_per_group = w.shape[0] // groups, w.shape[1]
 
     def body(n: Expr, oc: Expr, *outputs: Expr) -> Expr:
         def added(ic: Expr, *places: Expr) -> Expr:
             elements, kernel = places[:rank], places[rank:]
-            channel = oc // outputs_per_group * inputs_per_group + ic
+            channel = channel_read(w, groups, oc, ic)
             meets = tuple(
                 (element * stride + tap * dilation).equals(output + before)
                 for element, stride, tap, dilation, output, before in zip(
@@ -74,7 +67,7 @@ def _conv_transpose_compute(
             return select(all_of(meets), x[(n, channel, *elements)] * w[(oc, ic, *kernel)], 0)
 
         names = ["ic", *spatial_names("i", rank), *spatial_names("k", rank)]
-        return reduce_sum((inputs_per_group, *x.shape[2:], *w.shape[2:]), added, names=names)
+        return reduce_sum((w.shape[1], *x.shape[2:], *w.shape[2:]), added, names=names)
 
     return compute(result.shape, body, names=["n", "oc", *spatial_names("o", rank)])
 
@@ -91,11 +84,8 @@ def _conv_transpose_reference(
         (size - 1) * stride + (taps - 1) * dilation + 1 + 2 * margin
         for size, stride, taps, dilation in zip(sizes, strides, kernel, dilations, strict=True)
     )
-    parts = []
-    grouped = zip(
-        np.split(computed(x), groups, axis=1), np.split(computed(w), groups, axis=0), strict=True
-    )
-    for inputs, weights in grouped:
+
+    def part(inputs: Array, weights: Array) -> Array:
         flat = weights.reshape(*weights.shape[:2], -1)
         whole = np.zeros((x.shape[0], weights.shape[0], *extents), inputs.dtype)
         for number, tap in enumerate(product(*map(range, kernel))):
@@ -110,12 +100,13 @@ def _conv_transpose_reference(
             )
             scaled = np.tensordot(inputs, flat[:, :, number], axes=(1, 1))
             whole[:, :, *places] += np.moveaxis(scaled, -1, 1)
-        parts.append(whole)
+        return whole
+
     kept = tuple(
         slice(margin + low, extent - margin - high)
         for low, extent, high in zip(before, extents, after, strict=True)
     )
-    return np.concatenate(parts, axis=1)[:, :, *kept].astype(x.dtype)
+    return over_groups(x, w, groups, part)[:, :, *kept].astype(x.dtype)
 
 
 conv_transpose = OpSpec(

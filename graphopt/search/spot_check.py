@@ -24,6 +24,7 @@ from graphopt.ops.spec import expression_of
 from graphopt.search.finite_field import PRIME, over_field, residues
 from graphopt.search.moves import Application
 from graphopt.search.promised import Promise
+from tensorgen.composition import inline, renumber_operands
 from tensorgen.evaluate import evaluate
 from tensorgen.expr import (
     Axis,
@@ -34,9 +35,7 @@ from tensorgen.expr import (
     canonical,
     children,
     const,
-    inline,
     loads,
-    renumber_operands,
     substitute,
 )
 from tensorgen.types import Array, TensorType, boolean, int64

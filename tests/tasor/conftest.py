@@ -12,6 +12,7 @@ import pytest
 
 from tasor.command_line import main
 from tests.browser import Browser, chromium, running_browser
+from tests.tasor.given_rules import TRUE
 from tests.tasor.small_models import small_model
 
 NOBODY = 65534
@@ -59,6 +60,15 @@ def model(tmp_path: Path) -> Path:
     """The small model as a file."""
     path = tmp_path / "small.onnx"
     onnx.save_model(small_model(), path)
+    return path
+
+
+@pytest.fixture
+def rules(tmp_path: Path) -> Path:
+    """A file of true rules, in a folder as `proofs_path` expects it."""
+    path = tmp_path / "given" / "rules" / "some.rules"
+    path.parent.mkdir(parents=True)
+    path.write_text(TRUE)
     return path
 
 

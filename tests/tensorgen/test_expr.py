@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tensorgen.composition import inline, renumber_operands
 from tensorgen.evaluate import evaluate
 from tensorgen.expr import (
     Const,
@@ -24,13 +25,11 @@ from tensorgen.expr import (
     compute,
     const,
     free_axes,
-    inline,
     loads,
     map_children,
     neutral_element,
     reduce,
     reduce_sum,
-    renumber_operands,
     select,
     walk,
 )

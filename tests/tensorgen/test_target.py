@@ -16,11 +16,11 @@ from tensorgen.target import (
     KIB,
     MIB,
     TARGET_NAMES,
-    Machine,
+    Host,
     Target,
     TargetError,
     host_target,
-    this_machine,
+    this_host,
 )
 
 V2 = "cx16 lahf_lm popcnt pni sse4_1 sse4_2 ssse3"
@@ -31,12 +31,12 @@ CACHE = "/sys/devices/system/cpu/cpu0/cache"
 
 def linux(
     architecture: str, files: Mapping[str, str], *, cores: int = 3, system: str = "Linux"
-) -> Machine:
-    return Machine(system, architecture, files.get, lambda name: None, cores)
+) -> Host:
+    return Host(system, architecture, files.get, lambda name: None, cores)
 
 
-def darwin(architecture: str, variables: Mapping[str, str]) -> Machine:
-    return Machine("Darwin", architecture, lambda path: None, variables.get, 8)
+def darwin(architecture: str, variables: Mapping[str, str]) -> Host:
+    return Host("Darwin", architecture, lambda path: None, variables.get, 8)
 
 
 def cpuinfo(*flags_of_each: str, field: str = "flags") -> dict[str, str]:
@@ -137,7 +137,7 @@ def test_features_are_words_not_parts_of_words() -> None:
 
 
 @pytest.mark.parametrize(
-    ("machine", "expected"),
+    ("host", "expected"),
     [
         (linux("x86_64", {}), "c99"),
         (linux("x86_64", {"/proc/cpuinfo": "\0garbage"}), "c99"),
@@ -150,8 +150,8 @@ def test_features_are_words_not_parts_of_words() -> None:
         (darwin("arm64", {}), "aarch64"),
     ],
 )
-def test_other_machines(machine: Machine, expected: str) -> None:
-    assert host_target(machine).name == expected
+def test_other_machines(host: Host, expected: str) -> None:
+    assert host_target(host).name == expected
 
 
 def mac_features(avx512: str) -> dict[str, str]:
@@ -195,7 +195,7 @@ def test_typical_caches_where_the_machine_does_not_tell(files: dict[str, str]) -
 
 def test_this_machine_has_a_target() -> None:
     target = Target.named("host")
-    assert target == host_target(this_machine())
+    assert target == host_target(this_host())
     assert target.runs_on(platform.machine())
     assert target.cores >= 1
     assert target.l1_bytes > 0

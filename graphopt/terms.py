@@ -1,7 +1,7 @@
-"""Small terms over Tasor's operators that importers build from, trivial cases left out.
+"""Small terms over Tasor's operators that passes and importers build from, trivial cases left out.
 
 A cast to the same type, a reshape to the same shape and the like give their operand back, so the
-imported graph holds no operator that does nothing.
+graph gets no operator that does nothing.
 """
 
 from __future__ import annotations

@@ -1,0 +1,262 @@
+"""The statements of a kernel: loops, conditions, buffers and stores, one `match` over Loop IR.
+
+A subterm that a statement uses more than once becomes a named constant in front of it.
+
+A kernel with parallel loops is called by every thread of a team: they share these loops, meet
+behind each, and leave what stands between them to the first thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import assert_never
+
+from tensorgen.emit_page import Page
+from tensorgen.emit_shared_terms import label, shared_terms
+from tensorgen.emit_terms import Terms, local_type
+from tensorgen.emit_vectors import VectorStatements, functions_in
+from tensorgen.expr import Axis, Expr, const
+from tensorgen.lane_vectors import LaneVectors, fold_function, transpose_function
+from tensorgen.loop import (
+    Allocate,
+    Alternate,
+    Buffer,
+    Declare,
+    Fill,
+    FoldLanes,
+    For,
+    If,
+    LoopKind,
+    MultiplyAdd,
+    Prefetch,
+    Space,
+    Stmt,
+    Store,
+    TransposeBlock,
+    VectorApply,
+    VectorLoad,
+    VectorStore,
+    has_parallel_loop,
+)
+from tensorgen.types import int64
+
+SIMD_UNROLLED = 4
+"""Lane loops of at most this length are left to the compiler without a pragma."""
+
+
+@dataclass(slots=True)
+class Statements:
+    """The state of printing the body of one function.
+
+    `together` tells that all threads of a team run what is printed next, `shared` that each of them
+    has iterations of its own. `pools` names the scratch from which each thread takes its part.
+    """
+
+    isa: str
+    strict: bool
+    together: bool
+    page: Page = field(default_factory=Page)
+    terms: Terms = field(default_factory=Terms)
+    vectors: VectorStatements = field(init=False)
+    pools: dict[int, str] = field(default_factory=dict)
+    shared: bool = False
+
+    def __post_init__(self) -> None:
+        self.vectors = VectorStatements(self.isa, self.strict, self.page, self.terms)
+
+    def parameter(self, buffer: Buffer) -> str:
+        """The name of a parameter. Scratch is a pool of which each thread takes its part."""
+        if buffer.space in (Space.SCRATCH, Space.SHARED):
+            self.pools[buffer.number] = self.page.fresh(f"{buffer.name}_all")
+            return self.pools[buffer.number]
+        return self._name_buffer(buffer)
+
+    def _name_buffer(self, buffer: Buffer) -> str:
+        name = self.page.fresh(buffer.name)
+        self.terms.buffers[buffer.number] = (buffer, name)
+        return name
+
+    def block(self, body: tuple[Stmt, ...]) -> None:
+        """Statements in their order; a team's threads share out the parallel loops among them."""
+        if not self.together:
+            self._in_order(body, len(body) > 1)
+            return
+        for parallel, run in groupby(body, lambda statement: has_parallel_loop((statement,))):
+            statements = tuple(run)
+            if parallel:
+                self._in_order(statements, len(body) > 1)
+            else:
+                self._on_first_thread(statements)
+
+    def _on_first_thread(self, body: tuple[Stmt, ...]) -> None:
+        self.together = False
+        with self.page.braces("if (TASOR_THREAD == 0) {"):
+            self.block(body)
+        self.together = True
+        self.page.line("TASOR_WAIT_FOR_TEAM;")
+
+    def _in_order(self, body: tuple[Stmt, ...], has_neighbours: bool) -> None:
+        for statement in body:
+            if isinstance(statement, Allocate | Declare) and has_neighbours:
+                # A scope of its own: statements beside it may declare the same names.
+                with self.page.braces():
+                    self.statement(statement)
+            else:
+                self.statement(statement)
+
+    def statement(self, statement: Stmt) -> None:
+        """One statement with everything inside it."""
+        match statement:
+            case For():
+                self._loop(statement)
+            case Store(buffer=buffer, index=index, value=value):
+                self._store(buffer, index, value)
+            case Allocate(buffer=buffer, body=body):
+                self._allocate(buffer)
+                self.block(body)
+            case If(condition=condition, body=body):
+                self.page.line(f"if ({self.terms.text(condition)}) {{")
+                with self.page.scope():
+                    self.block(body)
+                if statement.otherwise:
+                    self.page.line("} else {")
+                    with self.page.scope():
+                        self.block(statement.otherwise)
+                self.page.line("}")
+            case FoldLanes():
+                self._fold(statement)
+            case TransposeBlock():
+                self._transpose(statement)
+            case Declare(registers=registers, body=body):
+                for register in registers:
+                    self.vectors.declare(register)
+                self.block(body)
+            case Prefetch(buffer=buffer, index=index):
+                self.terms.used.add(buffer.number)
+                name = self.terms.buffers[buffer.number][1]
+                self.page.line(f"TASOR_PREFETCH({name}, {self.terms.text(index)});")
+            case (
+                Fill() | VectorLoad() | VectorStore() | MultiplyAdd() | VectorApply() | Alternate()
+            ):
+                self.vectors.statement(statement)
+            case _:
+                assert_never(statement)
+
+    def _fold(self, fold: FoldLanes) -> None:
+        function = fold_function(self.isa, fold.lanes, fold.fold)
+        if function is None:
+            self.block(fold.body)
+            return
+        self.terms.functions.add(function)
+        total = self.terms.element(fold.total, const(0, int64))
+        lanes = self.terms.buffers[fold.lanes.number][1]
+        self.page.line(f"{total} = {function}({lanes});")
+
+    def _transpose(self, block: TransposeBlock) -> None:
+        function = transpose_function(self.isa, block)
+        if function is None:
+            self.block(block.body)
+            return
+        self.terms.functions.add(function)
+        source = self.terms.pointer(block.source, block.index)
+        target = self.terms.pointer(block.target, block.target_index)
+        arguments = f"{block.step}, {block.rows}, {target}, {block.target_step}, {block.columns}"
+        self.page.statement(f"{function}({source}, {arguments})")
+
+    def _loop(self, loop: For) -> None:
+        vectors = None
+        long = loop.axis.extent > SIMD_UNROLLED
+        if loop.kind is LoopKind.SIMD and long and not self.strict:
+            vectors = LaneVectors.of(loop, self.isa)
+        if vectors is None:
+            self._plain_loop(loop)
+        else:
+            self._vector_loop(loop.axis, vectors)
+
+    def _plain_loop(self, loop: For) -> None:
+        match loop.kind:
+            case LoopKind.PARALLEL:
+                collapse = f"_COLLAPSE({loop.collapse})" if loop.collapse > 1 else ""
+                self.page.line(f"TASOR_PARALLEL_FOR{collapse}")
+            case LoopKind.SIMD:
+                if loop.axis.extent > SIMD_UNROLLED:
+                    self.page.line("TASOR_SIMD")
+            case LoopKind.ROLLED:
+                self.page.line("TASOR_NO_UNROLL")
+            case LoopKind.SERIAL:
+                pass
+            case _:
+                assert_never(loop.kind)
+        outer = self.together, self.shared
+        if loop.kind is LoopKind.PARALLEL:
+            self.together, self.shared = False, True
+        with self._counting(loop.axis, loop.axis.extent, "++"):
+            self.block(loop.body)
+        self.together, self.shared = outer
+
+    @contextmanager
+    def _counting(self, axis: Axis, stop: int, step: str) -> Iterator[None]:
+        """A loop whose variable counts from 0 to below `stop`, stepping as `step` says."""
+        with self.page.names():
+            name = self.page.fresh(axis.name)
+            self.terms.axes[axis.position] = name
+            with self.page.braces(f"for (ptrdiff_t {name} = 0; {name} < {stop}; {name}{step}) {{"):
+                yield
+
+    def _vector_loop(self, axis: Axis, vectors: LaneVectors) -> None:
+        """A lane loop in steps of a whole vector, and the lanes left behind it."""
+        lanes = vectors.dialect.lanes
+        rest = axis.extent % lanes
+        whole = axis.extent - rest
+        if whole:
+            with self._counting(axis, whole, f" += {lanes}"):
+                self._vector_statements(vectors, lanes)
+        if rest:
+            self.terms.axes[axis.position] = str(whole)
+            with self.page.braces():
+                self._vector_statements(vectors, rest)
+
+    def _vector_statements(self, vectors: LaneVectors, count: int) -> None:
+        def pointer(number: int, index: Expr) -> str:
+            return self.terms.pointer(self.terms.buffers[number][0], index)
+
+        statements = vectors.statements(count, self.terms.text, pointer, self.page.fresh)
+        for statement in statements:
+            self.terms.functions.update(functions_in(statement))
+            self.page.statement(statement.removesuffix(";"))
+
+    def _allocate(self, buffer: Buffer) -> None:
+        name, c_type = self._name_buffer(buffer), buffer.dtype.c_name
+        assert not self.together or buffer.space is Space.SHARED, "threads of a team share this"
+        match buffer.space:
+            case Space.SCALAR:
+                self.page.line(f"{c_type} {name};")
+            case Space.STACK:
+                # Compilers that vectorize may take more alignment for granted than the stack has.
+                self.page.line(f"{c_type} {name}[{buffer.size}] TASOR_ALIGNED;")
+            case Space.SCRATCH:
+                self.terms.used.add(buffer.number)
+                # Outside a loop of ours the thread's number would be that of the caller's team.
+                offset = f" + (size_t)TASOR_THREAD * {buffer.size}" if self.shared else ""
+                self.page.line(f"{c_type} *const {name} = {self.pools[buffer.number]}{offset};")
+            case Space.SHARED:
+                assert not self.shared, "what all threads share exists outside their loops"
+                self.terms.used.add(buffer.number)
+                self.page.line(f"{c_type} *const {name} = {self.pools[buffer.number]};")
+            case Space.INPUT | Space.OUTPUT:
+                raise AssertionError("parameters are not allocated")
+            case _:
+                assert_never(buffer.space)
+
+    def _store(self, buffer: Buffer, index: Expr, value: Expr) -> None:
+        before = dict(self.terms.named)
+        for term in shared_terms(value):
+            name = self.page.numbered(label(term))
+            self.page.statement(f"const {local_type(term)} {name} = {self.terms.text(term)}")
+            self.terms.named[term.digest] = name
+        stored = self.terms.stored(buffer, value)
+        self.page.statement(f"{self.terms.element(buffer, index)} = {stored}")
+        self.terms.named = before

@@ -1,0 +1,192 @@
+"""What the stages of a convolution under minimal filtering share: sizes, buffers, loops.
+
+What it does not: make any statement of a stage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import prod
+
+from tensorgen.contraction import Contraction
+from tensorgen.expr import Axis, Const, Expr, Load, apply, const
+from tensorgen.loop import Buffer, LoopKind, Numbers, Stmt, nested
+from tensorgen.minimal_filtering import Row
+from tensorgen.schedule import WinogradTile
+from tensorgen.types import DType, int64
+from tensorgen.winograd import TRIVIAL, FilteredContraction, FilterGrid
+
+Counter = Axis | Const
+"""A loop variable; 0 without a loop."""
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A filtered contraction with its schedule, and the sizes that follow from both."""
+
+    schedule: WinogradTile
+    form: FilteredContraction
+    numbers: Numbers = field(default_factory=Numbers)
+
+    @property
+    def contraction(self) -> Contraction:
+        return self.form.contraction
+
+    @property
+    def dtype(self) -> DType:
+        return self.contraction.dtype
+
+    @cached_property
+    def grids(self) -> tuple[FilterGrid, FilterGrid]:
+        """The filtered axes, outer and inner."""
+        made = [
+            FilterGrid.of(window, results)
+            for window, results in zip(self.form.filtered, self.schedule.results, strict=True)
+        ]
+        return (TRIVIAL, made[0]) if len(made) == 1 else (made[0], made[1])
+
+    @property
+    def points(self) -> int:
+        return self.grids[0].points * self.grids[1].points
+
+    @property
+    def width(self) -> int:
+        """Features of one block."""
+        return self.schedule.vectors * self.schedule.lanes
+
+    @property
+    def channels(self) -> int:
+        return axes_size(self.form.channels)
+
+    @property
+    def features(self) -> int:
+        return axes_size(self.form.features)
+
+    @property
+    def feature_blocks(self) -> int:
+        return -(-self.features // self.width)
+
+    @property
+    def pitch(self) -> int:
+        """Elements from one row of transformed data to the next.
+
+        A line more than the channels need: rows a power of two apart would share the few places
+        of the first-level cache that their addresses allow.
+        """
+        lanes = self.schedule.lanes
+        return (-(-self.channels // lanes) + 1) * lanes
+
+    @property
+    def strip_extents(self) -> tuple[int, ...]:
+        """The numbers that tell a strip: images, unless the window moves through one, and tiles."""
+        images = () if self.form.window else tuple(a.extent for a in self.form.images)
+        return (*images, self.grids[0].count)
+
+    @property
+    def depth(self) -> int:
+        """Products summed for one point."""
+        taps = self.form.window.tap.extent if self.form.window else 1
+        return taps * self.channels
+
+    @property
+    def strips(self) -> int:
+        """Strips of a block, but for the last one."""
+        return min(self.schedule.strips, prod(self.strip_extents))
+
+    def rows(self, strips: int) -> int:
+        """Rows of results at one point, in so many strips: a row for each tile."""
+        results = self.form.window.output.extent if self.form.window else 1
+        return results * strips * self.grids[1].count
+
+    @property
+    def transformed_rows(self) -> int:
+        """Rows of data at one point, as the buffer of transformed data holds them."""
+        positions = self.form.window.positions if self.form.window else 1
+        return positions * self.strips * self.grids[1].count
+
+    @property
+    def strip_size(self) -> int:
+        """Data of one strip, with channels along the lanes."""
+        return self.grids[0].points * self.strip_width * self.schedule.lanes
+
+    @property
+    def strip_width(self) -> int:
+        """Elements of one line of a strip's data."""
+        grid = self.grids[1]
+        return ((grid.tiles - 1) * grid.results + grid.points) * grid.phases
+
+    @property
+    def shared(self) -> LoopKind:
+        """The kind of the loops that threads share out, if there are several."""
+        return LoopKind.PARALLEL if self.schedule.parallel else LoopKind.SERIAL
+
+    def counter(self, name: str, extent: int) -> Counter:
+        """A loop variable, or 0 where there would be one step only."""
+        return self.numbers.axis(name, extent) if extent != 1 else const(0, int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Buffers:
+    """The storage of the kernel; what lies where is said in `lower_winograd`."""
+
+    inputs: tuple[Buffer, ...]
+    output: Buffer
+    transformed: Buffer
+    strip: Buffer
+    products: Buffer
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Consecutive strips: the number of the first, how many, and the outer axes around them."""
+
+    first: Expr
+    strips: int
+    values: Mapping[Axis, Expr]
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Rows of a block whose products with one block of features are held at a time.
+
+    `first` is the number of the first row in its block of strips.
+    """
+
+    features: Counter
+    first: Expr
+    rows: int
+
+
+def nested_counters(
+    counters: Sequence[Counter], body: tuple[Stmt, ...], kind: LoopKind
+) -> tuple[Stmt, ...]:
+    """Loops of those counters that need one."""
+    return nested(tuple(axis for axis in counters if isinstance(axis, Axis)), body, kind)
+
+
+def vector_loop(outer: Counter, lane: Counter, body: Sequence[Stmt]) -> tuple[Stmt, ...]:
+    """Vector statements for every step of a loop."""
+    lanes = nested_counters((lane,), tuple(body), LoopKind.SIMD)
+    return nested_counters((outer,), lanes, LoopKind.SERIAL)
+
+
+def axes_size(axes: Sequence[Axis]) -> int:
+    """The number of elements that axes count."""
+    return prod(axis.extent for axis in axes)
+
+
+def combination(weights: Row, elements: Sequence[Load]) -> Expr:
+    """The sum of the elements with integer weights, the first one above 0 if there is one."""
+    total: Expr | None = None
+    pairs = [(w, e) for w, e in zip(weights, elements, strict=True) if w]
+    for weight, element in sorted(pairs, key=lambda pair: pair[0] < 0):
+        size = abs(weight)
+        term: Expr = element if size == 1 else element * const(size, element.dtype)
+        if total is None:
+            total = term if weight > 0 else apply("neg", term)
+        else:
+            total = total + term if weight > 0 else total - term
+    assert total is not None, "no row of a filter is zero"
+    return total

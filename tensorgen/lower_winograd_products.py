@@ -1,0 +1,94 @@
+"""The products of a convolution under minimal filtering: register tiles for each point."""
+
+from __future__ import annotations
+
+from tensorgen.expr import Expr, const
+from tensorgen.flat import flat_index
+from tensorgen.loop import (
+    Declare,
+    Fill,
+    LoopKind,
+    MultiplyAdd,
+    Register,
+    Stmt,
+    VectorLoad,
+    VectorStore,
+)
+from tensorgen.lower_loops import spans
+from tensorgen.lower_winograd_frame import (
+    Block,
+    Buffers,
+    Chunk,
+    Counter,
+    Frame,
+    nested_counters,
+)
+from tensorgen.simplify import simplify
+
+
+def multiply(frame: Frame, buffers: Buffers, block: Block, chunk: Chunk) -> tuple[Stmt, ...]:
+    """The products of a chunk's rows with its features, at every point."""
+    point = frame.counter("point", frame.points)
+    tiles: list[Stmt] = []
+    for part in spans(chunk.rows, frame.schedule.rows):
+        tile = frame.counter("m_o", part.blocks)
+        start = simplify(tile * part.length + part.start)
+        sums = _register_tile(frame, buffers, block, chunk, point, start, part.length)
+        tiles += nested_counters((tile,), sums, LoopKind.SERIAL)
+    return nested_counters((point,), tuple(tiles), LoopKind.SERIAL)
+
+
+def _register_tile(
+    frame: Frame,
+    buffers: Buffers,
+    block: Block,
+    chunk: Chunk,
+    point: Counter,
+    start: Expr,
+    length: int,
+) -> tuple[Stmt, ...]:
+    """The products of `length` rows at one point, from row `start` of the chunk."""
+    form, schedule = frame.form, frame.schedule
+    lanes, dtype, vectors = schedule.lanes, frame.dtype, schedule.vectors
+    group = [
+        [Register(f"acc_{i}_{v}", dtype, lanes) for v in range(vectors)] for i in range(length)
+    ]
+    right = [Register(f"vector_{v}", dtype, lanes) for v in range(vectors)]
+    left = Register("element", dtype, lanes)
+    flat = [register for row in group for register in row]
+    tap = frame.counter("tap", form.window.tap.extent if form.window else 1)
+    channel = frame.counter("c", frame.channels)
+    weights = buffers.inputs[frame.contraction.operands[form.weights]]
+    extents = tuple(axis.extent for axis in form.batch)
+    batch = flat_index([block.values[axis] for axis in form.batch], extents)
+    panel = (batch * frame.feature_blocks + chunk.features) * frame.points + point
+    lane = (panel * frame.depth + tap * frame.channels + channel) * frame.width
+    step: list[Stmt] = [
+        VectorLoad(register, weights, simplify(lane + v * lanes), lanes, kept=length > 1)
+        for v, register in enumerate(right)
+    ]
+    shift = 0
+    if form.window:
+        shift = form.window.dilation * block.strips * frame.grids[1].count
+    row = point * frame.transformed_rows + chunk.first + start + tap * shift
+    for i, accumulators in enumerate(group):
+        index = simplify((row + i) * frame.pitch + channel)
+        step.append(Fill(left, buffers.transformed.at(index)))
+        step.extend(
+            MultiplyAdd(target, left, register)
+            for target, register in zip(accumulators, right, strict=True)
+        )
+    target = (point * schedule.chunk + start) * frame.width
+    stores = [
+        VectorStore(
+            buffers.products, simplify(target + (i * frame.width + v * lanes)), register, lanes
+        )
+        for i, accumulators in enumerate(group)
+        for v, register in enumerate(accumulators)
+    ]
+    body = (
+        *(Fill(register, const(0, dtype)) for register in flat),
+        *nested_counters((tap, channel), tuple(step), LoopKind.ROLLED),
+        *stores,
+    )
+    return (Declare((*flat, *right, left), body),)

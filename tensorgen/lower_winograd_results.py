@@ -1,0 +1,153 @@
+"""The results of a convolution under minimal filtering: products transformed back, and stored."""
+
+from __future__ import annotations
+
+from tensorgen.expr import Axis, Expr, Load, all_of, const
+from tensorgen.loop import Allocate, Buffer, If, LoopKind, Space, Stmt, Store
+from tensorgen.lower_epilogue import along_lanes, epilogue_value
+from tensorgen.lower_loops import replace_axes
+from tensorgen.lower_transpose import stored_across
+from tensorgen.lower_winograd_frame import (
+    Block,
+    Buffers,
+    Chunk,
+    Counter,
+    Frame,
+    combination,
+    nested_counters,
+    vector_loop,
+)
+from tensorgen.simplify import affine, simplify
+from tensorgen.types import int64
+from tensorgen.winograd import coordinates
+
+
+def transform_back(frame: Frame, buffers: Buffers, block: Block, chunk: Chunk) -> tuple[Stmt, ...]:
+    """A^T (…) A for the rows of a chunk, through the epilogue into the result."""
+    numbers, lanes = frame.numbers, frame.schedule.lanes
+    outer, inner = frame.grids
+    row = frame.counter("m", chunk.rows)
+    vector = frame.counter("vector", frame.schedule.vectors)
+    lane = frame.counter("lane", lanes)
+    columns = numbers.buffer(
+        "columns", frame.dtype, outer.results * inner.points * lanes, Space.STACK
+    )
+    tile = numbers.buffer("tile", frame.dtype, outer.results * inner.results * lanes, Space.STACK)
+    column = frame.counter("column", inner.points)
+    down: list[Stmt] = []
+    for i, weights in enumerate(outer.filter.outputs):
+        elements = []
+        for k in range(outer.points):
+            place = (column + k * inner.points) * frame.schedule.chunk + row
+            elements.append(
+                buffers.products.at(simplify(place * frame.width + vector * lanes + lane))
+            )
+        index = simplify((column + i * inner.points) * lanes + lane)
+        down.append(Store(columns, index, combination(weights, elements)))
+    line = frame.counter("line", outer.results)
+    across: list[Stmt] = []
+    for j, weights in enumerate(inner.filter.outputs):
+        elements = [
+            columns.at(simplify((line * inner.points + k) * lanes + lane))
+            for k in range(inner.points)
+        ]
+        index = simplify((line * inner.results + j) * lanes + lane)
+        across.append(Store(tile, index, combination(weights, elements)))
+    feature = simplify((chunk.features * frame.schedule.vectors + vector) * lanes + lane)
+    body = (
+        *vector_loop(column, lane, down),
+        *vector_loop(line, lane, across),
+        *_stored_tile(frame, buffers, block, tile, simplify(chunk.first + row), feature, lane),
+    )
+    allocated: tuple[Stmt, ...] = (Allocate(columns, (Allocate(tile, body),)),)
+    return nested_counters((row, vector), allocated, LoopKind.SERIAL)
+
+
+def _stored_tile(
+    frame: Frame,
+    buffers: Buffers,
+    block: Block,
+    tile: Buffer,
+    row: Expr,
+    feature: Expr,
+    lane: Counter,
+) -> tuple[Stmt, ...]:
+    """The results of one tile and one vector of features, those that exist."""
+    form = frame.form
+    outer, inner = frame.grids
+    line = frame.counter("line", outer.results)
+    column = frame.counter("column", inner.results)
+    deep = form.window.output.extent if form.window else 1
+    z, strip, across = coordinates(row, (deep, block.strips, inner.count))
+    *images, down = coordinates(simplify(block.first + strip), frame.strip_extents)
+    values = dict(block.values)
+    values.update(zip(() if form.window else form.images, images, strict=True))
+    if form.window:
+        values[form.window.output] = z
+    extents = [axis.extent for axis in form.features]
+    values.update(zip(form.features, coordinates(feature, extents), strict=True))
+    conditions: list[Expr] = [feature < frame.features]
+    for grid, number, part in ((outer, down, line), (inner, across, column)):
+        if grid.window:
+            place = grid.position(number, part)
+            values[grid.window.output] = place
+            conditions.append(place < grid.extent)
+    element = tile.at(simplify((line * inner.results + column) * frame.schedule.lanes + lane))
+    index = replace_axes(frame.contraction.result, values)
+    value = epilogue_value(frame.contraction, buffers.inputs, buffers.output, values, element)
+    before: Expr = element
+    if isinstance(lane, Axis) and frame.features % frame.width == 0:
+        fixed = [axis for axis in (line, column) if isinstance(axis, Axis)]
+        before, value = along_lanes(value, element, lane, fixed)
+    first: tuple[Stmt, ...] = ()
+    if before != element:
+        lanes = nested_counters((lane,), (Store(tile, element.indices[0], before),), LoopKind.SIMD)
+        first = nested_counters((line, column), lanes, LoopKind.SERIAL)
+    store = Store(buffers.output, index, value)
+    stores = _stores(frame, tile, element, store, all_of(conditions), (line, column, lane))
+    return (*first, *stores)
+
+
+def _stores(
+    frame: Frame,
+    tile: Buffer,
+    element: Load,
+    store: Store,
+    condition: Expr,
+    axes: tuple[Counter, Counter, Counter],
+) -> tuple[Stmt, ...]:
+    """`store` for every element of a tile that meets the condition.
+
+    `axes` are the tile's lines, columns and lanes. Where neighbouring columns are neighbours in the
+    result, tiles that lie inside it are transposed in registers.
+    """
+    line, column, lane = axes
+    exists = simplify(condition)
+    statements: tuple[Stmt, ...] = (store,)
+    if exists != const(True, exists.dtype):
+        statements = (If(exists, statements),)
+    place = affine(store.index)
+    contiguous = place.coefficient(lane) == 1
+    order = axes if contiguous else (lane, line, column)
+    one_by_one = nested_counters(order, statements, LoopKind.ROLLED)
+    if not (
+        frame.schedule.turned
+        and isinstance(lane, Axis)
+        and isinstance(column, Axis)
+        and not contiguous
+        and place.coefficient(column) == 1
+        and frame.features % lane.extent == 0
+    ):
+        return one_by_one
+    turned = nested_counters(
+        (line,),
+        stored_across(element, tile, store, column, lane, frame.schedule.lanes, frame.numbers),
+        LoopKind.SERIAL,
+    )
+    last = {
+        axis: const(axis.extent - 1, int64) for axis in (line, column) if isinstance(axis, Axis)
+    }
+    inside = replace_axes(condition, {**last, lane: const(0, int64)})
+    if inside == const(True, inside.dtype):
+        return turned
+    return (If(inside, turned, one_by_one),)

@@ -1,0 +1,60 @@
+"""The weights of a convolution, as minimal filtering multiplies them: an expression for packing."""
+
+from __future__ import annotations
+
+from tensorgen.expr import Axis, Expr, Tensor, TensorExpr, cast, compute, const, select
+from tensorgen.lower_loops import replace_axes
+from tensorgen.lower_winograd_frame import Frame
+from tensorgen.types import TensorType, float64, int64
+from tensorgen.winograd import FilterGrid, coordinates
+
+
+def filtered_weights(frame: Frame, original: TensorType) -> TensorExpr:
+    """G g G^T as an expression over the flattened weights, computed in double precision."""
+    form = frame.form
+    outer, inner = frame.grids
+    factor = frame.contraction.factors[form.weights]
+    source = Tensor(0, TensorType(original.dtype, (original.size,)))
+    taps = () if form.window is None else (form.window.tap,)
+    shape = (
+        *(axis.extent for axis in form.batch),
+        frame.feature_blocks,
+        outer.points,
+        inner.points,
+        *(axis.extent for axis in (*taps, *form.channels)),
+        frame.width,
+    )
+
+    def element(*indices: Expr) -> Expr:
+        batch = indices[: len(form.batch)]
+        block, down, across, *summed, part = indices[len(form.batch) :]
+        feature = block * frame.width + part
+        values: dict[Axis, Expr] = dict(zip(form.batch, batch, strict=True))
+        values.update(zip((*taps, *form.channels), summed, strict=True))
+        extents = [axis.extent for axis in form.features]
+        values.update(zip(form.features, coordinates(feature, extents), strict=True))
+        total: Expr | None = None
+        for i in range(outer.taps):
+            for j in range(inner.taps):
+                for grid, tap in ((outer, i), (inner, j)):
+                    if grid.window:
+                        values[grid.window.tap] = const(tap, int64)
+                load = cast(source[replace_axes(factor.expr, values)], float64)
+                weight = _coefficient(outer, down, i) * _coefficient(inner, across, j)
+                total = load * weight if total is None else total + load * weight
+        assert total is not None
+        value = cast(total, original.dtype)
+        if frame.features % frame.width == 0:
+            return value
+        return select(feature < frame.features, value, const(0, original.dtype))
+
+    return compute(shape, element)
+
+
+def _coefficient(grid: FilterGrid, point: Expr, tap: int) -> Expr:
+    """The weight of a tap at a point, as a choice among the points."""
+    values = [row[tap] / divisor for row, divisor in grid.filter.kernels]
+    chosen: Expr = const(values[-1], float64)
+    for number in range(len(values) - 2, -1, -1):
+        chosen = select(point < number + 1, const(values[number], float64), chosen)
+    return chosen
