@@ -190,7 +190,10 @@ class _Lowering:
         deep = form.window.positions if form.window else 1
         rows = deep * most * self.grids[1].count
         transformed = numbers.buffer(
-            "transformed", self.dtype, self.points * rows * self.pitch, Space.SHARED
+            "transformed",
+            self.dtype,
+            self.points * rows * self.pitch,
+            Space.SCRATCH if self.schedule.apart else Space.SHARED,
         )
         strip = numbers.buffer("strip", self.dtype, self._strip_size, Space.SCRATCH)
         products = numbers.buffer(
@@ -205,14 +208,18 @@ class _Lowering:
                 *self._transform(place, inputs, transformed, strip),
                 *self._multiply(place, inputs, output, transformed, products),
             )
-            body += _nested((*loops, block), stages, LoopKind.SERIAL)
-        kernel = LoopKernel(
-            inputs,
-            (output,),
-            (transformed, strip, products),
-            (Allocate(transformed, tuple(body)),),
-        )
-        return kernel, tuple(packing)
+            if self.schedule.apart:
+                stages = (Allocate(transformed, stages),)
+            body += _nested((*loops, block), stages, self._shared(True))
+        if not self.schedule.apart:
+            body = [Allocate(transformed, tuple(body))]
+        scratch = (transformed, strip, products)
+        return LoopKernel(inputs, (output,), scratch, tuple(body)), tuple(packing)
+
+    def _shared(self, whole: bool) -> LoopKind:
+        """The kind of a loop over `whole` blocks, or over parts of one."""
+        shared = self.schedule.parallel and self.schedule.apart == whole
+        return LoopKind.PARALLEL if shared else LoopKind.SERIAL
 
     @property
     def _strip_size(self) -> int:
@@ -267,11 +274,7 @@ class _Lowering:
         tiles = _nested((tile,), (Allocate(columns, passes),), LoopKind.SERIAL)
         relaid = self._relay(block, inputs, strip, deep, row, group)
         body = (Allocate(strip, (*relaid, *tiles)),)
-        return _nested((deep, row, group), body, self._shared)
-
-    @property
-    def _shared(self) -> LoopKind:
-        return LoopKind.PARALLEL if self.schedule.parallel else LoopKind.SERIAL
+        return _nested((deep, row, group), body, self._shared(False))
 
     def _relay(
         self,
@@ -394,7 +397,7 @@ class _Lowering:
             )
             sums_then_results = (*_nested((point,), tuple(tiles), LoopKind.SERIAL), *back)
             body += _nested(
-                (features, chunk), (Allocate(products, sums_then_results),), self._shared
+                (features, chunk), (Allocate(products, sums_then_results),), self._shared(False)
             )
         return tuple(body)
 
