@@ -23,7 +23,7 @@ def inline(consumer: TensorExpr, operand: int, producer: TensorExpr) -> TensorEx
     def replace(term: Expr) -> Expr | None:
         if isinstance(term, Load) and term.operand == operand:
             indices = tuple(substitute(index, replace) for index in term.indices)
-            return _element(producer, indices)
+            return element_at(producer, indices)
         return None
 
     return canonical(consumer.axes, substitute(consumer.body, replace))
@@ -43,7 +43,7 @@ def renumber_operands(tensor: TensorExpr, operands: dict[int, int]) -> TensorExp
     return TensorExpr(tensor.axes, substitute(tensor.body, replace))
 
 
-def _element(tensor: TensorExpr, indices: Sequence[Expr]) -> Expr:
+def element_at(tensor: TensorExpr, indices: Sequence[Expr]) -> Expr:
     """The element of `tensor` at `indices`, with provisional positions for its reductions."""
     axes = {axis.position: index for axis, index in zip(tensor.axes, indices, strict=True)}
 

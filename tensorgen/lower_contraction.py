@@ -16,8 +16,9 @@ its own with what the tiles inside read, so that it stays in the cache of the co
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 
 from tensorgen.contraction import Contraction, Roles, assign_roles, contraction_of
@@ -40,6 +41,7 @@ from tensorgen.loop import (
     Declare,
     Fill,
     For,
+    If,
     LoopKernel,
     LoopKind,
     MultiplyAdd,
@@ -83,13 +85,31 @@ def lower_register_tile(task: Task, schedule: RegisterTile) -> tuple[LoopKernel,
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """A run of tiles along one axis: first element, loop over tiles (if several), tile length, and
-    number of the tile."""
+    """A tile along one axis: its first element, its length, and its number."""
 
     start: Expr
-    loop: tuple[Axis, ...]
     length: int
     tile: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class _Turns:
+    """A run of tiles along one axis: the loop over them (if several), and the tile of each turn.
+
+    Where threads share a loop, it has the shorter tile at the end, too, so that they meet once:
+    `rest` is the condition under which a turn is a whole tile, and the tile that it else is.
+    """
+
+    loop: tuple[Axis, ...]
+    block: _Block
+    rest: tuple[Expr, _Block] | None = None
+
+    def chosen(self, made: Callable[[_Block], tuple[Stmt, ...]]) -> tuple[Stmt, ...]:
+        """What is made for the tile of a turn."""
+        if self.rest is None:
+            return made(self.block)
+        whole, last = self.rest
+        return (If(whole, made(self.block), made(last)),)
 
 
 @dataclass(slots=True)
@@ -179,36 +199,56 @@ class TileLowering:
         around = tuple(axis for axis in fixed if isinstance(axis, Axis))
         shared = LoopKind.PARALLEL if schedule.parallel else LoopKind.SERIAL
 
-        def along(block: _Block) -> tuple[Axis, ...]:
-            return tuple(axis for axis in (*outer_vectors, *block.loop) if axis not in around)
+        def along(turns: _Turns) -> tuple[Axis, ...]:
+            return tuple(axis for axis in (*outer_vectors, *turns.loop) if axis not in around)
 
-        def across(block: _Block) -> tuple[Axis, ...]:
-            return tuple(axis for axis in (*outer_rows, *block.loop) if axis not in around)
+        def across(turns: _Turns) -> tuple[Axis, ...]:
+            return tuple(axis for axis in (*outer_rows, *turns.loop) if axis not in around)
 
-        backwards = schedule.backwards
-        column_spans = spans(columns, width)[:: -1 if backwards else 1]
-        column_blocks = [self._block(column_name, s, width, backwards) for s in column_spans]
-        row_blocks = [self._block(row_name, s, schedule.rows) for s in spans(extent, schedule.rows)]
-        first, second = (column_blocks, row_blocks)
-        outside, inside = along, across
-        if not schedule.vectors_outer:
-            first, second, outside, inside = row_blocks, column_blocks, across, along
         batch = tuple(axis for axis in batch if axis not in around)
         kind = LoopKind.SERIAL if around else shared
+        parted = kind is LoopKind.PARALLEL
+        backwards = schedule.backwards
+        first = self._turns(
+            column_name,
+            columns,
+            width,
+            parted and (schedule.vectors_outer or schedule.grid),
+            backwards,
+        )
+        second = self._turns(
+            row_name,
+            extent,
+            schedule.rows,
+            parted and (not schedule.vectors_outer or schedule.grid),
+        )
+        outside, inside = along, across
+        if not schedule.vectors_outer:
+            first, second, outside, inside = second, first, across, along
+
+        def tile(outer: _Block, inner: _Block) -> tuple[Stmt, ...]:
+            return self._tile(inner, outer) if schedule.vectors_outer else self._tile(outer, inner)
+
+        def line(outer: _Block) -> tuple[Stmt, ...]:
+            tiles: tuple[Stmt, ...] = ()
+            for turns in second:
+                chosen = turns.chosen(partial(tile, outer))
+                tiles += nested(inside(turns), chosen, LoopKind.SERIAL)
+            if self.panel is None or self.packed:
+                return tiles
+            return (Allocate(self.panel, (*self._pack_panel(outer), *tiles)),)
+
+        def both(turns: _Turns, others: _Turns) -> tuple[Stmt, ...]:
+            return turns.chosen(lambda outer: others.chosen(partial(tile, outer)))
+
         body: list[Stmt] = []
-        for outer in first:
-            tiles: list[Stmt] = []
-            for inner in second:
-                row, column = (inner, outer) if schedule.vectors_outer else (outer, inner)
-                tile = self._tile(row, column)
-                if schedule.grid:
-                    grid = (*batch, *outside(outer), *inside(inner))
-                    body.extend(nested(grid, tile, kind))
-                else:
-                    tiles.extend(nested(inside(inner), tile, LoopKind.SERIAL))
-            if self.panel is not None and not self.packed:
-                tiles = [Allocate(self.panel, (*self._pack_panel(outer), *tiles))]
-            body.extend(nested((*batch, *outside(outer)), tuple(tiles), kind) if tiles else ())
+        for turns in first:
+            if not schedule.grid:
+                body.extend(nested((*batch, *outside(turns)), turns.chosen(line), kind))
+                continue
+            for others in second:
+                grid = (*batch, *outside(turns), *inside(others))
+                body.extend(nested(grid, both(turns, others), kind))
         if self.slab is not None:
             slab, buffer = self.slab
             made = slab_loops(
@@ -225,8 +265,8 @@ class TileLowering:
         width = self.schedule.vectors * self.schedule.lanes
         body: list[Stmt] = []
         for span in spans(columns, width):
-            column = self._block(name, span, width)
-            copied = self._pack_panel(column)
+            column = self._run(name, span, width)
+            copied = self._pack_panel(column.block)
             body.extend(nested((*outer_vectors, *column.loop), copied, LoopKind.SERIAL))
         return tuple(body)
 
@@ -243,14 +283,31 @@ class TileLowering:
         self.axes.update(zip(axes, loops, strict=True))
         return loops
 
-    def _block(self, name: str, span: Span, tile: int, backwards: bool = False) -> _Block:
+    def _turns(
+        self, name: str, extent: int, tile: int, whole: bool, backwards: bool = False
+    ) -> tuple[_Turns, ...]:
+        """The runs of tiles that cover an axis; all in one with `whole`."""
+        cut = spans(extent, tile)
+        if whole and len(cut) > 1:
+            full, rest = cut
+            loop = self.numbers.axis(f"{name}_o", full.blocks + 1)
+            number = simplify(const(full.blocks, int64) - loop) if backwards else loop
+            last = _Block(const(rest.start, int64), rest.length, const(full.blocks, int64))
+            block = _Block(simplify(number * tile), tile, number)
+            return (_Turns((loop,), block, (number < full.blocks, last)),)
+        return tuple(
+            self._run(name, span, tile, backwards) for span in (cut[::-1] if backwards else cut)
+        )
+
+    def _run(self, name: str, span: Span, tile: int, backwards: bool = False) -> _Turns:
+        """The run of a span of tiles of one length."""
         first = span.start // tile
         if span.blocks == 1:
-            return _Block(const(span.start, int64), (), span.length, const(first, int64))
+            return _Turns((), _Block(const(span.start, int64), span.length, const(first, int64)))
         loop = self.numbers.axis(f"{name}_o", span.blocks)
         number = const(span.blocks - 1, int64) - loop if backwards else loop
         start = simplify(number * tile + span.start)
-        return _Block(start, (loop,), tile, simplify(number + first))
+        return _Turns((loop,), _Block(start, tile, simplify(number + first)))
 
     # One tile
 

@@ -22,7 +22,7 @@ from math import prod
 
 from tensorgen.contraction import contraction_of
 from tensorgen.expr import Axis, Expr, TensorExpr, operand_name
-from tensorgen.loop import Allocate, LoopKernel, LoopKind, Space, Stmt
+from tensorgen.loop import Allocate, LoopKernel, Space, Stmt
 from tensorgen.lower_contraction import Packing
 from tensorgen.lower_loops import spans
 from tensorgen.lower_winograd_data import transform_data
@@ -74,7 +74,7 @@ def _kernel(task: Task, frame: Frame) -> tuple[LoopKernel, Packing]:
     buffers = Buffers(
         inputs,
         output,
-        numbers.buffer("transformed", frame.dtype, transformed, Space.SHARED),
+        numbers.buffer("transformed", frame.dtype, transformed, frame.space),
         numbers.buffer("strip", frame.dtype, frame.strip_size, Space.SCRATCH),
         numbers.buffer("products", frame.dtype, products, Space.SCRATCH),
     )
@@ -86,15 +86,17 @@ def _kernel(task: Task, frame: Frame) -> tuple[LoopKernel, Packing]:
         number = frame.counter("block", span.blocks)
         first = simplify(number * span.length + span.start)
         block = Block(first, span.length, values)
-        stages = (*transform_data(frame, buffers, block), *_results(frame, buffers, block))
-        body += nested_counters((*loops, number), stages, LoopKind.SERIAL)
-    kernel = LoopKernel(
-        inputs,
-        (output,),
-        (buffers.transformed, buffers.strip, buffers.products),
-        (Allocate(buffers.transformed, tuple(body)),),
-    )
-    return kernel, tuple(packing)
+        stages: tuple[Stmt, ...] = (
+            *transform_data(frame, buffers, block),
+            *_results(frame, buffers, block),
+        )
+        if frame.schedule.apart:
+            stages = (Allocate(buffers.transformed, stages),)
+        body += nested_counters((*loops, number), stages, frame.shared(True))
+    if not frame.schedule.apart:
+        body = [Allocate(buffers.transformed, tuple(body))]
+    scratch = (buffers.transformed, buffers.strip, buffers.products)
+    return LoopKernel(inputs, (output,), scratch, tuple(body)), tuple(packing)
 
 
 def _results(frame: Frame, buffers: Buffers, block: Block) -> tuple[Stmt, ...]:
@@ -109,6 +111,6 @@ def _results(frame: Frame, buffers: Buffers, block: Block) -> tuple[Stmt, ...]:
             *transform_back(frame, buffers, block, chunk),
         )
         body += nested_counters(
-            (features, number), (Allocate(buffers.products, stages),), frame.shared
+            (features, number), (Allocate(buffers.products, stages),), frame.shared(False)
         )
     return tuple(body)

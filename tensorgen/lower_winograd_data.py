@@ -64,7 +64,7 @@ def transform_data(frame: Frame, buffers: Buffers, block: Block) -> tuple[Stmt, 
     tiles = nested_counters((tile,), (Allocate(columns, passes),), LoopKind.SERIAL)
     relaid = _relaid(frame, buffers, block, deep, row, group)
     body = (Allocate(buffers.strip, (*relaid, *tiles)),)
-    return nested_counters((deep, row, group), body, frame.shared)
+    return nested_counters((deep, row, group), body, frame.shared(False))
 
 
 def _relaid(

@@ -12,7 +12,7 @@ from math import prod
 
 from tensorgen.contraction import Contraction
 from tensorgen.expr import Axis, Const, Expr, Load, apply, const
-from tensorgen.loop import Buffer, LoopKind, Numbers, Stmt, nested
+from tensorgen.loop import Buffer, LoopKind, Numbers, Space, Stmt, nested
 from tensorgen.minimal_filtering import Row
 from tensorgen.schedule import WinogradTile
 from tensorgen.types import DType, int64
@@ -118,9 +118,14 @@ class Frame:
         return ((grid.tiles - 1) * grid.results + grid.points) * grid.phases
 
     @property
-    def shared(self) -> LoopKind:
-        """The kind of the loops that threads share out, if there are several."""
-        return LoopKind.PARALLEL if self.schedule.parallel else LoopKind.SERIAL
+    def space(self) -> Space:
+        """Where transformed data is: in front of all threads, or of each one alone."""
+        return Space.SCRATCH if self.schedule.apart else Space.SHARED
+
+    def shared(self, whole: bool) -> LoopKind:
+        """The kind of a loop over `whole` blocks, or over parts of one."""
+        shared = self.schedule.parallel and self.schedule.apart == whole
+        return LoopKind.PARALLEL if shared else LoopKind.SERIAL
 
     def counter(self, name: str, extent: int) -> Counter:
         """A loop variable, or 0 where there would be one step only."""

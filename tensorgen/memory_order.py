@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from tensorgen.composition import element_at
 from tensorgen.contraction import contraction_of
 from tensorgen.expr import (
     Expr,
@@ -23,7 +24,6 @@ from tensorgen.expr import (
     compute,
     loads,
     substitute,
-    with_fresh_axes,
 )
 from tensorgen.flat import flat_index
 from tensorgen.prologue import is_padding
@@ -101,7 +101,7 @@ def _stored(expr: TensorExpr, order: Together) -> TensorExpr:
     shape = expr.type.shape
     return compute(
         order.stored(expr.type).shape,
-        lambda *axes: with_fresh_axes(expr, order.element(axes, shape)),
+        lambda *axes: element_at(expr, order.element(axes, shape)),
     )
 
 

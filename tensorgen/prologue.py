@@ -41,6 +41,16 @@ class Prologue:
         moving = [axis for axis in axes if any(i.coefficient(axis) for i in self.indices)]
         return tuple(sorted(moving, key=self._overlaps))
 
+    def parted_by(self, axis: Axis) -> bool:
+        """Whether the steps of an axis lead to parts of the stage that no other step reads, one
+        behind the other in memory."""
+        outermost = next(
+            (i for i, a in zip(self.indices, self.stage.axes, strict=True) if a.extent > 1), None
+        )
+        return (
+            outermost is not None and bool(outermost.coefficient(axis)) and not self._overlaps(axis)
+        )
+
     def _overlaps(self, axis: Axis) -> bool:
         for index in self.indices:
             step = abs(index.coefficient(axis))

@@ -152,10 +152,12 @@ class RegisterTile:
 class WinogradTile:
     """A convolution by minimal filtering, `results` at once along each filtered axis.
 
-    Strips of data (tiles of one row) are transformed, `strips` of them, into a buffer that all
-    threads share. Products are summed by register tiles of `rows` x `vectors` * `lanes`, `chunk`
-    rows of all points at a time, and transformed back. If `turned`, data and results go from and to
-    lanes in blocks that are transposed in registers.
+    Strips of data (tiles of one row) are transformed, a block of `strips` of them at a time.
+    Products are summed by register tiles of `rows` x `vectors` * `lanes`, `chunk` rows of all
+    points at a time, and transformed back. If `turned`, data and results go from and to lanes in
+    blocks that are transposed in registers.
+    If `parallel`, threads share the transforms and then the products of each block; with `apart`
+    they share the blocks, each with transformed data of its own.
     """
 
     results: tuple[int, ...]
@@ -166,6 +168,7 @@ class WinogradTile:
     lanes: int
     parallel: bool
     turned: bool = False
+    apart: bool = False
 
     def __str__(self) -> str:
         steps = [
@@ -177,7 +180,7 @@ class WinogradTile:
         if self.turned:
             steps.append("turned")
         if self.parallel:
-            steps.append("parallel(strips | tiles)")
+            steps.append(f"parallel({'blocks' if self.apart else 'strips | tiles'})")
         return "; ".join(steps)
 
 

@@ -56,7 +56,7 @@ def attention_estimates(
             threads > 1,
         )
         cycles = scores.cycles + (0.0 if second is None else second.cycles)
-        yield Estimate(schedule, cycles * share)
+        yield Estimate(schedule, cycles * share + (core.barrier if threads > 1 else 0.0))
 
 
 PACKING_ROWS = 16

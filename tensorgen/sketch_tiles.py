@@ -16,9 +16,10 @@ from tensorgen.contraction import Contraction, Roles, assign_roles
 from tensorgen.dialects import VectorDialect
 from tensorgen.expr import Axis
 from tensorgen.machine import Core
-from tensorgen.prologue import Slab
+from tensorgen.prologue import Prologue, Slab
 from tensorgen.row_reads import RowReads
 from tensorgen.schedule import RegisterTile, VectorSource
+from tensorgen.shares import Repeated, Work, busiest, cycles_of
 from tensorgen.simplify import affine
 from tensorgen.task import Task
 
@@ -45,12 +46,15 @@ TRANSPOSED_STORE, TURNED_STORE = 1.5, 0.4
 COPY, FAR_COPY = 0.35, 0.7
 """Cycles to make one element of a prologue in the second-level cache, and beyond it."""
 
-PRIVATE_COPY, SHARED_COPY, FAR_SHARED_COPY = 0.4, 0.1, 1.0
-"""Cycles more where several threads run: for each to make its own elements, and to read what others
-have made, in a whole that fits the second-level cache and beyond."""
+PRIVATE_COPY = 0.4
+"""Cycles more for each element where several threads run and each makes its own."""
 
-REGION = 3000.0
-"""Cycles for threads to meet behind a loop that they shared and to share the next one."""
+LINE_BYTES = 64
+"""Bytes that a cache brings at once."""
+
+CROSSING_LINE = 35.0
+"""Cycles until a line that another core has made is there, where tiles read many rows at once,
+which no prefetcher follows."""
 
 EXPOSED = 2 / 3
 """The share of the time in which weights arrive from beyond the second-level cache that no
@@ -89,7 +93,7 @@ def tiles_for_roles(
     row_extent = roles.rows[-1].extent if roles.rows else 1
     work = _tiled_work(roles, vector, dialect)
     vectors_outer = _vectors_outer(roles, vector)
-    prologues = tuple(_prologues(roles, core, threads))
+    prologues = tuple(_prologues(roles, vectors_outer, core, threads))
     ahead = (
         not constant[1 - vector] and _comes_from_afar(roles, 1 - vector, roles.rows, core),
         not constant[vector] and _comes_from_afar(roles, vector, roles.vectors, core),
@@ -108,18 +112,20 @@ def tiles_for_roles(
                 vector, source, row_packed, rows, vectors, dialect.lanes, outer, threads > 1,
                 ahead=ahead[source is VectorSource.DIRECT], turned=work.turned,
             )  # fmt: skip
-            cycles = _cycles(work, schedule, core)
+            lines = _lines(work, schedule, core)
+            met = core.barrier if threads > 1 else 0.0
             for inside, copied, share in prologues:
                 if inside:
                     made = replace(schedule, prologue=inside)
-                    yield Estimate(made, cycles * share + copied)
+                    yield Estimate(made, cycles_of(lines) * share + copied + met)
                     continue
-                yield Estimate(schedule, cycles * _share(roles, schedule, threads) + copied)
+                whole = busiest(lines, threads)
+                yield Estimate(schedule, whole + copied + met)
                 if threads > 1 and source is not VectorSource.RUNTIME:
                     grid = replace(schedule, grid=True)
-                    shared = cycles * _share(roles, grid, threads)
-                    regions = _regions(roles, grid)
-                    yield Estimate(grid, shared + copied + regions * REGION)
+                    tiles = busiest(_lines(work, grid, core), threads)
+                    if tiles < whole:
+                        yield Estimate(grid, tiles + copied + met)
 
 
 def _comes_from_afar(roles: Roles, factor: int, tiled: tuple[Axis, ...], core: Core) -> bool:
@@ -134,7 +140,9 @@ def _comes_from_afar(roles: Roles, factor: int, tiled: tuple[Axis, ...], core: C
     return size > core.second_cache // 2 and bool(tiled) and index.coefficient(tiled[-1]) == 1
 
 
-def _prologues(roles: Roles, core: Core, threads: int) -> Iterator[tuple[int, float, float]]:
+def _prologues(
+    roles: Roles, vectors_outer: bool, core: Core, threads: int
+) -> Iterator[tuple[int, float, float]]:
     """The ways to make a prologue: inside how many loops, the cycles that it takes the busiest
     thread, and the share of the tiles that this thread has then."""
     contraction = roles.contraction
@@ -157,12 +165,22 @@ def _prologues(roles: Roles, core: Core, threads: int) -> Iterator[tuple[int, fl
         near = size * element <= core.second_cache
         each = COPY if near else FAR_COPY
         if threads > 1 and not inside:
-            read = SHARED_COPY if near else FAR_SHARED_COPY
-            yield inside, size * (each / threads + read), 1.0
+            crossing = 0.0
+            if not _reads_its_own(prologue, roles, vectors_outer):
+                crossing = CROSSING_LINE * size * element / LINE_BYTES * (1 - 1 / threads)
+            yield inside, size * each / threads + crossing + core.barrier, 1.0
             continue
         each += PRIVATE_COPY if threads > 1 else 0.0
         far = weights * (units - 1) / core.far_bytes if weights > core.second_cache // 2 else 0.0
         yield inside, (size * units * each + EXPOSED * far) * share, share
+
+
+def _reads_its_own(prologue: Prologue, roles: Roles, vectors_outer: bool) -> bool:
+    """Whether threads that share a prologue and then the tiles read about what they have made: the
+    outermost loop over tiles goes through it in its order."""
+    loops = (*roles.batch, *(roles.vectors if vectors_outer else roles.rows))
+    outermost = next((axis for axis in loops if axis.extent > 1), None)
+    return outermost is not None and prologue.parted_by(outermost)
 
 
 def tile_shapes(rows: int, columns: int, dialect: VectorDialect) -> Iterator[tuple[int, int]]:
@@ -193,19 +211,20 @@ def _vectors_outer(roles: Roles, vector: int) -> bool:
 @dataclass(frozen=True, slots=True)
 class _TiledWork:
     """What the estimates of all tiles of a contraction share: `depth` multiply-adds an element,
-    `outer` repetitions of rows x columns. Runtime packing costs `pack` cycles an element, shared by
-    `repeated` rows of tiles. Rows lie `row_distance` bytes apart; None without rows. The outermost
-    loop of a sum over the vector factor makes `steps` of `step_distance` bytes."""
+    rows x columns for each point of the axes of `batch`, `outer_rows` and `outer_columns`. Runtime
+    packing costs `pack` cycles an element. Rows lie `row_distance` bytes apart; None without rows.
+    The outermost loop of a sum over the vector factor makes `steps` of `step_distance` bytes."""
 
     depth: int
-    outer: int
+    batch: int
+    outer_rows: int
+    outer_columns: int
     rows: int
     columns: int
     contiguous: bool
     turned: bool
     element_bytes: int
     pack: float
-    repeated: int
     row_distance: int | None
     row_reads: RowReads | None
     step_distance: int
@@ -229,14 +248,15 @@ def _tiled_work(roles: Roles, vector: int, dialect: VectorDialect) -> _TiledWork
     step_distance, steps = max(strides, default=(0, 1))
     return _TiledWork(
         depth=prod(axis.extent for axis in roles.reduction),
-        outer=prod(a.extent for a in (*roles.batch, *roles.rows[:-1], *roles.vectors[:-1])),
+        batch=prod(axis.extent for axis in roles.batch),
+        outer_rows=prod(axis.extent for axis in roles.rows[:-1]),
+        outer_columns=prod(axis.extent for axis in roles.vectors[:-1]),
         rows=roles.rows[-1].extent if roles.rows else 1,
         columns=column.extent,
         contiguous=affine(roles.contraction.result).coefficient(column) == 1,
         turned=turned,
         element_bytes=element_bytes,
         pack=1.0 / dialect.lanes * 2 if factors[vector].coefficient(column) == 1 else 1.2,
-        repeated=max(prod(axis.extent for axis in roles.rows[:-1]), 1),
         row_distance=distance,
         row_reads=RowReads.of(roles, vector),
         step_distance=step_distance,
@@ -244,55 +264,55 @@ def _tiled_work(roles: Roles, vector: int, dialect: VectorDialect) -> _TiledWork
     )
 
 
-def _cycles(work: _TiledWork, schedule: RegisterTile, core: Core) -> float:
-    """Cycles of all tiles on one core."""
+def _lines(work: _TiledWork, schedule: RegisterTile, core: Core) -> Repeated:
+    """The tiles in the order of their loops. The pieces are what threads share: tiles of a grid,
+    else lines of them."""
+    width = schedule.vectors * core.dialect.lanes
+    columns = tuple(parts(work.columns, width))
+    rows = tuple(parts(work.rows, schedule.rows))
+    outer, inner, across = (columns, rows, work.outer_rows)
+    times = work.batch * work.outer_columns
+    if not schedule.vectors_outer:
+        outer, inner, across = (rows, columns, work.outer_columns)
+        times = work.batch * work.outer_rows
+    lines: list[Work] = []
+    for length, count in outer:
+        tiles = []
+        for other, number in inner:
+            size = (other, length) if schedule.vectors_outer else (length, other)
+            tiles.append(Repeated(number, (_tile_cycles(work, schedule, core, *size),)))
+        line = Repeated(across, tuple(tiles))
+        packed = 0.0
+        if schedule.source is VectorSource.RUNTIME:
+            packed = work.depth * length * work.pack
+        lines.append(Repeated(count, (line if schedule.grid else cycles_of(line) + packed,)))
+    return Repeated(times, tuple(lines))
+
+
+def _tile_cycles(
+    work: _TiledWork, schedule: RegisterTile, core: Core, rows: int, columns: int
+) -> float:
+    """Cycles of one tile of so many rows and columns."""
     dialect = core.dialect
     width = schedule.vectors * dialect.lanes
-    panel = work.depth * width * work.element_bytes
-    load = core.vector_load(panel)
+    load = core.vector_load(work.depth * width * work.element_bytes)
     if schedule.source is VectorSource.DIRECT and _collide(work.steps, work.step_distance):
         load = max(load, CONFLICTING_VECTOR)
     broadcast = dialect.broadcast_loads + _in_place_cost(work, schedule)
-    total = 0.0
-    for columns, column_tiles in parts(work.columns, width):
-        vectors = -(-columns // dialect.lanes)
-        if schedule.source is not VectorSource.DIRECT:
-            vectors = schedule.vectors if columns == width else vectors
-        for rows, row_tiles in parts(work.rows, schedule.rows):
-            step = max(
-                rows * vectors / dialect.multiply_adds_per_cycle,
-                (rows * broadcast + vectors * load) / dialect.loads_per_cycle,
-                MULTIPLY_ADD_LATENCY,
-            )
-            if work.row_reads is not None and not schedule.row_packed:
-                step += work.row_reads.cycles(rows, core)
-            if work.contiguous:
-                store = rows * vectors * 2.0
-            else:
-                each = TURNED_STORE if work.turned else TRANSPOSED_STORE
-                store = rows * min(columns, vectors * dialect.lanes) * each
-            total += column_tiles * row_tiles * (work.depth * step + store + TILE_OVERHEAD)
-        if schedule.source is VectorSource.RUNTIME:
-            total += column_tiles * work.depth * columns * work.pack / work.repeated
-    return total * work.outer
-
-
-def _share(roles: Roles, schedule: RegisterTile, threads: int) -> float:
-    """The part of the work that the busiest thread has."""
-    columns = prod(axis.extent for axis in roles.vectors[:-1])
-    columns *= -(-roles.vectors[-1].extent // (schedule.vectors * schedule.lanes))
-    rows = prod(axis.extent for axis in roles.rows[:-1])
-    rows *= -(-roles.rows[-1].extent // schedule.rows) if roles.rows else 1
-    units = prod(axis.extent for axis in roles.batch)
-    units *= rows * columns if schedule.grid else columns if schedule.vectors_outer else rows
-    return -(-units // threads) / units
-
-
-def _regions(roles: Roles, schedule: RegisterTile) -> int:
-    """The loops of a grid that threads share one after the other, besides the first one."""
-    tails = roles.vectors[-1].extent % (schedule.vectors * schedule.lanes) != 0
-    rows = roles.rows[-1].extent if roles.rows else 1
-    return (1 + tails) * (1 + (rows % schedule.rows != 0 and rows > schedule.rows)) - 1
+    vectors = -(-columns // dialect.lanes)
+    step = max(
+        rows * vectors / dialect.multiply_adds_per_cycle,
+        (rows * broadcast + vectors * load) / dialect.loads_per_cycle,
+        MULTIPLY_ADD_LATENCY,
+    )
+    if work.row_reads is not None and not schedule.row_packed:
+        step += work.row_reads.cycles(rows, core)
+    if work.contiguous:
+        store = rows * vectors * 2.0
+    else:
+        each = TURNED_STORE if work.turned else TRANSPOSED_STORE
+        store = rows * min(columns, vectors * dialect.lanes) * each
+    return work.depth * step + store + TILE_OVERHEAD
 
 
 def _in_place_cost(work: _TiledWork, schedule: RegisterTile) -> float:

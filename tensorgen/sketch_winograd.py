@@ -18,7 +18,9 @@ from tensorgen.minimal_filtering import Row
 from tensorgen.schedule import WinogradTile
 from tensorgen.simplify import affine
 from tensorgen.sketch_tiles import (
+    CROSSING_LINE,
     EXPOSED,
+    LINE_BYTES,
     MULTIPLY_ADD_LATENCY,
     TILE_OVERHEAD,
     TRANSPOSED_STORE,
@@ -72,20 +74,32 @@ def _with_results(
     dialect = core.dialect
     work = _Work(form, results, dialect)
     element = form.contraction.dtype.bytes
-    row_bytes = work.points * work.padded_channels * element * work.strip_rows
-    strips = max(1, min(work.strips, core.second_cache // 2 // row_bytes))
-    for length in sorted({strips, _largest_divisor(work.strips, strips)}):
+    most = max(1, min(work.strips, core.second_cache // 2 // work.block_bytes(1)))
+    lengths = {(length, False) for length in (most, _largest_divisor(work.strips, most))}
+    if threads > 1:
+        lengths |= {(length, True) for length in _lengths_apart(work, most, threads)}
+    for length, apart in sorted(lengths):
         rows = work.rows_of(length)
         for height, vectors in tile_shapes(rows, work.features, dialect):
             width = vectors * dialect.lanes
-            most = max(1, core.second_cache // 4 // (work.points * width * element) // height)
-            chunks = ceil(rows / (most * height))
+            tiles = max(1, core.second_cache // 4 // (work.points * width * element) // height)
+            chunks = ceil(rows / (tiles * height))
             chunk = min(rows, ceil(ceil(rows / chunks) / height) * height)
             schedule = WinogradTile(
                 results, length, chunk, height, vectors, dialect.lanes, threads > 1,
-                dialect.transposes,
+                dialect.transposes, apart,
             )  # fmt: skip
             yield Estimate(schedule, work.cycles(schedule, core, threads))
+
+
+def _lengths_apart(work: _Work, most: int, threads: int) -> Iterator[int]:
+    """Lengths of blocks of at most so many strips, equal ones, with which threads that have blocks
+    of their own all have as many."""
+    for length in range(most, 0, -1):
+        blocks, rest = divmod(work.strips, length)
+        if not rest and blocks * work.repeated % threads == 0:
+            yield length
+            return
 
 
 def _largest_divisor(number: int, most: int) -> int:
@@ -128,36 +142,58 @@ class _Work:
         """Rows of the products of one block of strips."""
         return self.deep_out * strips * self.inner.count
 
+    def block_bytes(self, strips: int) -> int:
+        """Transformed data of a block."""
+        row = self.points * self.padded_channels * self.element_bytes
+        return row * self.strip_rows * strips
+
     def cycles(self, schedule: WinogradTile, core: Core, threads: int) -> float:
         """Cycles of the busiest thread."""
-        data = self._data_cycles() * _share(
-            self.deep_in * schedule.strips * (self.padded_channels // self.lanes), threads
-        )
         width = schedule.vectors * schedule.lanes
-        blocks = -(-self.features // width)
+        features = -(-self.features // width)
         total = 0.0
         for strips, count in parts(self.strips, schedule.strips):
-            rows = self.rows_of(strips)
-            chunks = -(-rows // schedule.chunk)
-            share = _share(blocks * chunks, threads)
-            products = sum(
+            rows, times = self.rows_of(strips), count * self.repeated
+            transforms = self.deep_in * strips * (self.padded_channels // self.lanes)
+            data = self._data_cycles() * transforms
+            products = features * sum(
                 self._product_cycles(length, schedule, core) * number
                 for length, number in parts(rows, schedule.chunk)
             )
-            total += count * blocks * products * share
-        moved = self.points * self.depth * blocks * width * self.element_bytes * self.batches
+            if schedule.apart:
+                total += (data + products) * times * _share(times, threads) + core.barrier
+                continue
+            data *= _share(transforms, threads)
+            products *= _share(features * -(-rows // schedule.chunk), threads)
+            total += (data + products) * times
+            if threads > 1:
+                tiles = self.deep_in * strips * self.inner.count
+                lines = self.points * tiles * -(-self.channels * self.element_bytes // LINE_BYTES)
+                loops = 1 + len(list(parts(rows, schedule.chunk)))
+                crossing = CROSSING_LINE * lines * (1 - 1 / threads)
+                total += (crossing + loops * core.barrier) * times
+        return total + EXPOSED * self._far_cycles(schedule, core, threads)
+
+    def _far_cycles(self, schedule: WinogradTile, core: Core, threads: int) -> float:
+        """Cycles in which the weights of one thread arrive from beyond its second-level cache."""
+        width = schedule.vectors * schedule.lanes
+        features = -(-self.features // width)
+        own = float(self.points * self.depth * features * width * self.element_bytes * self.batches)
+        # Threads apart that have a batch in common read the same weights, and get in each other's
+        # way: where these come from main memory, they win nothing over one thread.
+        if not schedule.apart or self.batches % threads == 0:
+            own /= threads
+        if own + self.block_bytes(schedule.strips) <= core.near_bytes:
+            return 0.0
         passes = -(-self.strips // schedule.strips) * self.repeated / self.batches
-        far = moved * passes / core.far_bytes if moved > core.second_cache // 2 else 0.0
-        return data + total * self.repeated + EXPOSED * far / threads
+        return own * passes / core.far_bytes
 
     def _data_cycles(self) -> float:
-        """Relaying and transforming all data on one core."""
-        strips = self.deep_in * self.strips * self.repeated
-        groups = self.padded_channels // self.lanes
+        """Relaying and transforming one strip of one vector of channels."""
         width = (self.inner.tiles - 1) * self.inner.results + self.inner.points
         relayed = self.relay * self.outer.points * width * self.inner.phases * self.lanes
         tiles = self.inner.count * _transform(self.outer.filter.inputs, self.inner.filter.inputs)
-        return strips * groups * (relayed + tiles)
+        return relayed + tiles
 
     def _product_cycles(self, rows: int, schedule: WinogradTile, core: Core) -> float:
         """The products of one chunk with one block of features, and transforming them back."""

@@ -40,6 +40,7 @@ from tensorgen.sketch import (
     attention_estimate,
     contraction_estimate,
     is_shared,
+    shared_rows,
     target_vectors,
     tiled_window_of,
 )
@@ -97,15 +98,18 @@ class AnalyticCost:
 
     def cost(self, task: Task) -> float:
         """Computing and moving, as far as the one does not hide the other, and the overhead of a
-        kernel."""
+        kernel: of a team that is there already, whose threads meet behind it."""
         workers = self.threads if is_shared(task, self.threads) else 1
-        overhead = KERNEL_SECONDS + (self.constants.region_seconds if workers > 1 else 0.0)
+        overhead = KERNEL_SECONDS
         *near, far = self.constants.read_seconds(bytes_moved(task), workers)
         tiles = self._tile_cycles(task, workers)
         if tiles is not None:
             computing = tiles / self._core.frequency
             # Tiles read many rows at once, more than prefetchers follow in main memory.
             return overhead + max(computing, sum(near)) + far
+        if workers > 1:
+            loops = 1 if shared_rows(task) else len(task.stages)
+            overhead += loops * self.constants.barrier_seconds
         computing = self._cycles(task) / workers / self._core.frequency
         return overhead + max(computing, sum(near) + far)
 

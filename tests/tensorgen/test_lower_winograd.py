@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tensorgen.contraction import contraction_of
+from tensorgen.loop import For, LoopKind, Space, statements
 from tensorgen.schedule import ScheduleError, WinogradTile
 from tensorgen.target import Target
 from tensorgen.task import Task
@@ -33,14 +34,21 @@ def form_of(task: Task) -> FilteredContraction | None:
 
 
 def tile(
-    task: Task, results: int, lanes: int, *, strips: int = 2, chunk: int = 5, parallel: bool = False
+    task: Task,
+    results: int,
+    lanes: int,
+    *,
+    strips: int = 2,
+    chunk: int = 5,
+    parallel: bool = False,
+    apart: bool = False,
 ) -> WinogradTile:
     """A schedule with small blocks, so that all of them have tails."""
     form = form_of(task)
     assert form is not None, str(task)
     turned = lanes in (4, 16)
     return WinogradTile(
-        (results,) * len(form.filtered), strips, chunk, 3, 2, lanes, parallel, turned
+        (results,) * len(form.filtered), strips, chunk, 3, 2, lanes, parallel, turned, apart
     )
 
 
@@ -109,13 +117,13 @@ def test_filtering_is_exact_on_whole_numbers(name: str, lanes: int) -> None:
 
 
 @pytest.mark.parametrize("isa", ["c99", "sse42", "avx2", "avx512"])
-@pytest.mark.parametrize("threads", [1, 2])
-def test_compiled_it_is_exact_too(isa: str, threads: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("threads", "apart"), [(1, False), (2, False), (2, True)])
+def test_compiled_it_is_exact_too(isa: str, threads: int, apart: bool, tmp_path: Path) -> None:
     if isa not in runnable_isas():
         pytest.skip(f"this machine has no {isa}")
     lanes = {"c99": 1, "sse42": 4, "avx2": 8, "avx512": 16}[isa]
     cases = [
-        Case.of(task, tile(task, results, lanes, parallel=threads > 1))
+        Case.of(task, tile(task, results, lanes, parallel=threads > 1, apart=apart))
         for task, results in TASKS.values()
         if task.stages[0].type.dtype == float32
     ]
@@ -142,9 +150,11 @@ def convolutions(draw: st.DrawFn) -> Task:
     )  # fmt: skip
 
 
-@given(convolutions(), st.integers(2, 4), st.integers(1, 9), st.integers(1, 9))
+@given(convolutions(), st.integers(2, 4), st.integers(1, 9), st.integers(1, 9), st.booleans())
 @settings(deadline=None, max_examples=20)
-def test_random_convolutions(task: Task, results: int, strips: int, chunk: int) -> None:
+def test_random_convolutions(
+    task: Task, results: int, strips: int, chunk: int, apart: bool
+) -> None:
     contraction = contraction_of(task)
     form = (
         None
@@ -153,10 +163,25 @@ def test_random_convolutions(task: Task, results: int, strips: int, chunk: int) 
     )
     if form is None:
         return
-    schedule = WinogradTile((results,) * len(form.filtered), strips, chunk, 2, 1, 4, False)
+    schedule = WinogradTile(
+        (results,) * len(form.filtered), strips, chunk, 2, 1, 4, apart, apart=apart
+    )
     arrays = inputs(task)
     found = Case.of(task, schedule).interpret(arrays)[0]
     assert_same(found, evaluate_task(task, arrays)[0], 0.0, str(schedule))
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_threads_apart_share_blocks_and_nothing_else(name: str) -> None:
+    task, results = TASKS[name]
+    kernel = Case.of(
+        task, tile(task, results, 4, strips=1, parallel=True, apart=True)
+    ).lowered.kernel
+    assert all(buffer.space is Space.SCRATCH for buffer in kernel.scratch)
+    parallel = [
+        s for s in statements(kernel.body) if isinstance(s, For) and s.kind is LoopKind.PARALLEL
+    ]
+    assert list(kernel.body) == parallel or not parallel
 
 
 def test_rounding_stays_within_the_bound() -> None:

@@ -72,6 +72,7 @@ def test_every_target_has_a_typical_machine(name: str, threads: int) -> None:
     assert sizes == sorted(sizes)
     assert speeds == sorted(speeds, reverse=True)
     assert (machine.region_seconds > 0) == (threads > 1)
+    assert machine.region_seconds >= machine.barrier_seconds
 
 
 @given(machines(), st.floats(0.0, 1e12), st.integers(1, 64))

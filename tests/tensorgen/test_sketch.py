@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tensorgen.contraction import contraction_of
+from tensorgen.contraction import assign_roles, contraction_of
 from tensorgen.dialects import vector_dialect
 from tensorgen.expr import Fold, Tensor, apply, compute, reduce, reduce_sum
 from tensorgen.lower import lower
@@ -26,10 +26,11 @@ from tensorgen.sketch import (
     shared_rows,
 )
 from tensorgen.sketch_tiles import register_tiles
+from tensorgen.sketch_winograd import winograd_tiles
 from tensorgen.target import Target
 from tensorgen.task import Task
 from tensorgen.types import Shape, TensorType, float32
-from tests.contraction_tasks import convolution, matmul, typical_core
+from tests.contraction_tasks import convolution, matmul, padded, typical_core
 
 AVX512 = Target.named("x86-64-v4")
 
@@ -97,6 +98,53 @@ def test_the_choice_is_the_same_every_time() -> None:
         assert isinstance(chosen, RegisterTile | WinogradTile)
         assert chosen.parallel
         assert default_schedule(task, AVX512, 8) == chosen
+
+
+def test_threads_filter_groups_apart() -> None:
+    """Groups have nothing in common; one plane of one strip is shared."""
+    groups = convolution((14, 14), (3, 3), channels=(64, 64), groups=4)
+    line = convolution((64,), (5,), channels=(256, 256))
+    for task, apart in ((groups, True), (line, False)):
+        schedule = default_schedule(task, AVX512, 2)
+        assert isinstance(schedule, WinogradTile)
+        assert schedule.parallel
+        assert schedule.apart == apart
+        alone = default_schedule(task, AVX512, 1)
+        assert isinstance(alone, WinogradTile)
+        assert not alone.apart
+
+
+@pytest.mark.parametrize("threads", [2, 3, 4])
+def test_blocks_apart_go_round(threads: int) -> None:
+    """Equal blocks, and as many for each thread."""
+    task = convolution((24, 24), (3, 3), channels=(16, 16), groups=3, batch=2)
+    contraction = contraction_of(task)
+    assert contraction is not None
+    core = typical_core("avx512", contraction.dtype)
+    found = False
+    for estimate in winograd_tiles(task, contraction, core, threads):
+        schedule = estimate.schedule
+        if schedule.apart:
+            strips = 2 * -(-24 // schedule.results[0])
+            assert strips % schedule.strips == 0
+            assert 3 * strips // schedule.strips % threads == 0
+            found = True
+    assert found
+
+
+def test_padding_that_each_thread_reads_whole_is_not_shared() -> None:
+    """Where the outermost loop is over images, threads read what they have padded; where it is over
+    features, half of it comes from the other core."""
+    task = padded(convolution((31, 31), (3, 3), channels=(16, 16), batch=2), (1, 1), (1, 1))
+    contraction = contraction_of(task)
+    assert contraction is not None
+    assert contraction.prologue is not None
+    roles = assign_roles(contraction, 1 - contraction.prologue.factor)
+    images, features = roles.rows[0], roles.vectors[-1]
+    assert images.extent == 2
+    assert contraction.prologue.parted_by(images)
+    assert not contraction.prologue.parted_by(features)
+    assert not contraction.prologue.parted_by(roles.rows[1])
 
 
 def test_small_kernels_do_not_wake_the_threads() -> None:
