@@ -15,6 +15,7 @@ from tensorgen.loop import Allocate, Buffer, Numbers, Space, Stmt
 from tensorgen.lower_loops import Joined, StageLowering, replace_axes
 from tensorgen.lower_ranking import lower_ranking
 from tensorgen.lower_running import lower_running
+from tensorgen.lower_scatter import lower_scatter
 from tensorgen.schedule import Method, RowStages, ScheduleError
 from tensorgen.simplify import simplify
 from tensorgen.task import Task
@@ -94,6 +95,8 @@ def lower_row(
                 yield lower_running(flat, buffer, loops, numbers)
             case Method.RANKING:
                 yield lower_ranking(flat, buffer, loops, numbers)
+            case Method.SCATTER:
+                yield lower_scatter(flat, buffer, loops, numbers)
             case _:
                 assert_never(loops.method)
         joined = None

@@ -28,6 +28,7 @@ class Method(Enum):
     EACH = "each"  # every one by itself
     RUNNING = "running"  # a fold of all earlier elements, carried along its axis in one pass
     RANKING = "ranking"  # the first elements in order, by insertion into the sorted result
+    SCATTER = "scatter"  # a copy, then each update where data says
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from tensorgen.flat import FlatStage, flat_index, flat_loads, merge_axes, merge_
 from tensorgen.machine import Core, Machine, typical_machine
 from tensorgen.ranking import ranking
 from tensorgen.running import running_fold
+from tensorgen.scatter import scatter
 from tensorgen.schedule import (
     AttentionTile,
     Lanes,
@@ -266,7 +267,8 @@ def shared_rows(task: Task) -> int:
 def swept_axis(stage: TensorExpr) -> Axis | None:
     """The axis of the result along which the stage goes over its operand once; None if each element
     is computed by itself."""
-    swept = running_fold(stage.axes, stage.body) or ranking(stage.axes, stage.body)
+    axes, body = stage.axes, stage.body
+    swept = running_fold(axes, body) or ranking(axes, body) or scatter(axes, body)
     return None if swept is None else swept.axis
 
 
@@ -309,6 +311,10 @@ def _stage_loops(stage: TensorExpr, rows: int, parallel: bool, fused: bool) -> L
         return Loops(Lanes.OUTPUT, 2 * REDUCTION_LANES, 0, outer, method=Method.RUNNING)
     if ranking(merged.axes, merged.body) is not None:
         return Loops(Lanes.NONE, 1, 0, shared if parallel else 0, method=Method.RANKING)
+    scattered = scatter(merged.axes, merged.body)
+    if scattered is not None:
+        outer = merged.axes.index(scattered.axis) if parallel else 0
+        return Loops(Lanes.NONE, 1, 0, outer, method=Method.SCATTER)
     small = all(prod(axis.extent for axis in r.axes) <= WINDOW for r in reductions)
     output = _in_step(merged.body, merged.axes[-1] if merged.axes else None)
     along = max((_in_step(r.body, r.axes[-1] if r.axes else None) for r in reductions), default=0.0)
