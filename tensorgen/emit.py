@@ -40,7 +40,13 @@ from tensorgen.expr import (
     children,
     const,
 )
-from tensorgen.lane_vectors import LaneVectors, fold_function, transpose_function
+from tensorgen.lane_vectors import (
+    STREAM_FENCE,
+    STREAM_FUNCTION,
+    LaneVectors,
+    fold_function,
+    transpose_function,
+)
 from tensorgen.loop import (
     Allocate,
     Alternate,
@@ -97,6 +103,8 @@ def emit_kernel(
     printer = _Printer(spelling, together=parallel)
     names = tuple(printer.parameter(buffer) for buffer in kernel.parameters)
     printer.block(kernel.body)
+    if not printer.functions.isdisjoint(STREAM_FUNCTION.values()):
+        printer.line(STREAM_FENCE)
     parameters = tuple(
         Parameter(text, buffer.dtype, buffer.space is not Space.INPUT)
         for text, buffer in zip(names, kernel.parameters, strict=True)

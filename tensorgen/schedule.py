@@ -30,8 +30,10 @@ class Loops:
     chunks a one-dimensional loop is cut into); windows of at most `unroll` elements are written
     out; the `parallel` outermost loops share the threads. With `reciprocals`, a divisor that all
     lanes share is divided by once: the quotients come from its reciprocal by fused multiply-adds.
-    With `softmax`, the stage is one of a softmax: its maximum need not propagate NaN, its quotients
-    are NaN or at most 1.
+    With `softmax`, the stage is one of a softmax: its maximum need not propagate NaN, it takes exp
+    of what is at most 0, it divides by a finite sum of at least 1, each of them NaN at worst.
+    With `ahead`, the lanes of a reduction ask the caches for what they will read in the next row.
+    With `streamed`, results go past the caches, where they would not stay until they are read.
     """
 
     lanes: Lanes
@@ -40,6 +42,8 @@ class Loops:
     parallel: int
     reciprocals: bool = False
     softmax: bool = False
+    ahead: bool = False
+    streamed: bool = False
 
     def __str__(self) -> str:
         steps = [f"lanes({self.lanes.value}, {self.tile})"]
@@ -51,6 +55,10 @@ class Loops:
             steps.append("reciprocals")
         if self.softmax:
             steps.append("softmax")
+        if self.ahead:
+            steps.append("ahead")
+        if self.streamed:
+            steps.append("streamed")
         return "; ".join(steps)
 
 
