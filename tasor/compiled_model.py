@@ -124,6 +124,10 @@ class CompiledModel:
         """
         self.library.run_into(arrays, outputs)
 
+    def empty_outputs(self) -> tuple[Array, ...]:
+        """New arrays for `run_into`, of any content, aligned so that they are quick to write."""
+        return self.library.empty_outputs()
+
     def _outputs(self, arrays: Sequence[Array]) -> tuple[Array, ...]:
         try:
             return self.library.run(arrays)
@@ -132,14 +136,18 @@ class CompiledModel:
             return self.library.run([_contiguous(array) for array in arrays])
 
     def _ordered(self, arrays: Mapping[str, Array]) -> list[Array]:
-        if arrays.keys() != set(self._input_names):
+        try:
+            ordered = [arrays[name] for name in self._input_names]
+        except KeyError:
+            ordered = []
+        if not len(arrays) == len(ordered) == len(self._input_names):
             wanted = ", ".join(repr(printable(name)) for name in self._input_names)
             got = ", ".join(repr(printable(name)) for name in arrays)
             raise InputError(
                 f"inputs: expected arrays for {wanted or 'nothing'}, got {got or 'none'}; give "
                 "exactly one for each"
             )
-        return [arrays[name] for name in self._input_names]
+        return ordered
 
     def save(self, folder: str | Path) -> Saved:
         """Writes the C library as the whole content of a folder, which appears at once.

@@ -43,8 +43,8 @@ def _open_tasor(case: Case, threads: int, options: Mapping[str, object]) -> Open
     )
     given = dict(case.inputs)
     inputs = [given[port.name] for port in model.inputs]
-    bound = {port.name: np.empty(port.type.shape, port.type.dtype.numpy) for port in model.outputs}
-    buffers = list(bound.values())
+    buffers = model.empty_outputs()
+    bound = {port.name: array for port, array in zip(model.outputs, buffers, strict=True)}
     return Opened(
         lambda: model.run_into(inputs, buffers),
         lambda: tuple(bound[name].copy() for name in case.outputs),

@@ -147,14 +147,24 @@ static inline $type tasor_quotient_$t($type x, $type y, $type reciprocal)
         ),
         c_function(
             """
-static inline $type tasor_proper_quotient_$t($type x, $type y, $type reciprocal)
+static inline $type tasor_reciprocal_rest_$t($type y, $type reciprocal)
 {
-    const $type near = x * reciprocal;
-    return fma$s(fma$s(near, y, -x), -reciprocal, near);
+    return fma$s(-reciprocal, y, 1.0$s) * reciprocal;
 }
 """,
-            "The same for an x that is NaN or at most 1 in magnitude.",
-            1.0,
+            "What 1 / y is beyond its correctly rounded value.",
+            None,
+            **parts,
+        ),
+        c_function(
+            """
+static inline $type tasor_rescaled_$t($type x, $type factor, $type rest)
+{
+    return fma$s(x, factor, x * rest);
+}
+""",
+            "x * (factor + rest) for a rest that is about the rounding of the factor.",
+            None,
             **parts,
         ),
         c_function(

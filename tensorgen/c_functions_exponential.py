@@ -119,6 +119,22 @@ static inline $type tasor_exp_$t($type x)
 }
 """
 
+_EXP_NONPOSITIVE = """
+static inline $type tasor_exp_nonpositive_$t($type x)
+{
+    const $type y = x < $least ? $least : x;
+    const $type sum = y * $per_ln2 + $biased_shifter;
+    const $type n = sum - $biased_shifter;
+    const $type high = y - n * $ln2_high;
+    const $type expm1 = tasor_expm1_reduced_$t(high, n * $ln2_low);
+    const $bits biased = tasor_bits_$t(sum);
+    const $bits half = biased << ($mantissa - 1) & $exponents;
+    const $type first = tasor_from_bits_$t(half);
+    const $type second = tasor_from_bits_$t((biased << $mantissa) - half);
+    return (1.0$s + expm1) * first * second;
+}
+"""
+
 _EXP_BELOW = """
 static inline $type tasor_exp_below_$t($type x, $type *expm1)
 {
@@ -137,7 +153,7 @@ static inline $type tasor_exp_below_$t($type x, $type *expm1)
 _SIGMOID = """
 static inline $type tasor_sigmoid_$t($type x)
 {
-    const $type e = tasor_exp_$t(-fabs$s(x));
+    const $type e = tasor_exp_nonpositive_$t(-fabs$s(x));
     return (x < 0.0$s ? e : 1.0$s) / (1.0$s + e);
 }
 """
@@ -221,6 +237,7 @@ def _either(parts: dict[str, str], coefficients: tuple[float, ...]) -> tuple[CFu
             **parts,
         ),
         c_function(_EXP_TEXT, f"exp(x): {_EXP_DOC}", 1.0, **parts),
+        c_function(_EXP_NONPOSITIVE, "exp(x) for an x that is NaN or at most 0.", 1.0, **parts),
         c_function(
             _EXP_BELOW, "exp(x) and exp(x) - 1 for x <= 0, x cut off where exp(x) - 1 is -1.",
             **parts,

@@ -12,6 +12,7 @@ from textwrap import wrap
 
 from tensorgen.emit_page import LINE_LENGTH
 from tensorgen.emit_statements import Statements
+from tensorgen.lane_vectors import STREAM_FENCE, STREAM_FUNCTION
 from tensorgen.loop import LoopKernel, Space, has_parallel_loop
 from tensorgen.module_spec import Kernel, Parameter
 from tensorgen.module_text import comment_text
@@ -38,6 +39,8 @@ def emit_kernel(
     printer = Statements(spelling.isa, spelling.strict, together=parallel)
     names = tuple(printer.parameter(buffer) for buffer in kernel.parameters)
     printer.block(kernel.body)
+    if not printer.terms.functions.isdisjoint(STREAM_FUNCTION.values()):
+        printer.page.line(STREAM_FENCE)
     parameters = tuple(
         Parameter(text, buffer.dtype, buffer.space is not Space.INPUT)
         for text, buffer in zip(names, kernel.parameters, strict=True)

@@ -21,8 +21,8 @@ from tensorgen.vector_spelling import VECTOR_SPELLINGS
 _WORDS = ("add", "sub", "mul", "div", "sqrt", "max_number")
 _FUNCTIONS = {
     **dict.fromkeys(("max", "min"), "({0}, {1})"),
-    **dict.fromkeys(("exp", "sigmoid", "tanh", "erf"), "({0})"),
-    **dict.fromkeys(("quotient", "proper_quotient"), "({0}, {1}, {2})"),
+    **dict.fromkeys(("exp", "exp_nonpositive", "sigmoid", "tanh", "erf"), "({0})"),
+    **dict.fromkeys(("quotient", "rescaled"), "({0}, {1}, {2})"),
 }
 _OPERATIONS: Mapping[str, Mapping[str, str]] = MappingProxyType({
     isa: MappingProxyType({
@@ -34,7 +34,9 @@ _OPERATIONS: Mapping[str, Mapping[str, str]] = MappingProxyType({
 })  # fmt: skip
 """How an instruction set spells scalar operators on vectors of float32, as templates."""
 
-_BETTER = frozenset({"exp", "sigmoid", "tanh", "erf", "max_number", "quotient", "proper_quotient"})
+_BETTER = frozenset({
+    "exp", "exp_nonpositive", "sigmoid", "tanh", "erf", "max_number", "quotient", "rescaled",
+})  # fmt: skip
 """The operators for which these templates are faster than what compilers make of a loop."""
 
 
@@ -51,6 +53,16 @@ _FOLDS: Mapping[tuple[str, str, int], Mapping[Fold, str]] = MappingProxyType({
 def fold_function(isa: str, lanes: Buffer, fold: Fold) -> str | None:
     """The C function with which an instruction set folds lane accumulators; None without one."""
     return _FOLDS.get((isa, lanes.dtype.name, lanes.size), {}).get(fold)
+
+
+STREAM_FUNCTION = {
+    spelling.lanes: f"tasor_stream_{spelling.suffix}" for spelling in VECTOR_SPELLINGS.values()
+}
+"""The C functions that store a vector of so many float32 past the caches."""
+
+STREAM_FENCE = "_mm_sfence();"
+"""Behind what was streamed, before others are told of it: such stores keep no order of their own.
+Between threads of a team, the barriers, which are locked instructions, are as good."""
 
 
 _TRANSPOSES: Mapping[tuple[str, str, int], Mapping[int, str]] = MappingProxyType({
@@ -82,11 +94,11 @@ class LaneVectors:
         if operations is None or dialect is None:
             return None
         form = LaneVectors(loop, dialect, operations)
-        better = any(
+        stores = [statement for statement in loop.body if isinstance(statement, Store)]
+        better = any(store.streamed for store in stores) or any(
             isinstance(term, Apply) and term.op.name in _BETTER
-            for statement in loop.body
-            if isinstance(statement, Store)
-            for term in walk(statement.value)
+            for store in stores
+            for term in walk(store.value)
         )
         return form if better and all(map(form._has_vectors, loop.body)) else None
 
@@ -151,7 +163,9 @@ class LaneVectors:
             yield f"const {self.dialect.type} {name} = {text(statement.value)};"
             place = pointer(statement.buffer.number, statement.index)
             store = self.dialect.stored(place, name, count)
-            if store is not None:
+            if statement.streamed and whole:
+                yield f"{STREAM_FUNCTION[self.dialect.lanes]}({place}, {name});"
+            elif store is not None:
                 yield store
             else:
                 part = fresh(f"{statement.buffer.name}_part")

@@ -11,9 +11,12 @@ import mmap
 import re
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
+import _cffi_backend
 import cffi
 import numpy as np
 
@@ -24,9 +27,15 @@ from tensorgen.types import Array, Shape, type_of
 ARENA_ALIGNMENT = 64
 """Bytes that the address of an arena is a multiple of: a cache line, and the widest vector."""
 
+LARGE_OUTPUT = 1 << 14
+"""Bytes from which on a new output is aligned like an arena: numpy's own begin anywhere in a line,
+and then every vector that is stored lies across two."""
+
+_MISALIGNED = -2
+
 _STATUS_TEXTS = {
     -1: "expected every pointer to be set, got NULL; pass an array for each port",
-    -2: "expected aligned pointers, got one that is not; align the arena to "
+    _MISALIGNED: "expected aligned pointers, got one that is not; align the arena to "
     f"{ARENA_ALIGNMENT} bytes and every array to its elements",
     -3: "expected a larger arena, got too few bytes; take the size from the library's header",
     -4: "expected separate arrays, got some that overlap; pass outputs that share no memory with "
@@ -46,10 +55,62 @@ class RunError(RuntimeError):
     """A library could not be loaded, or refused to run. The message is one line."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Expected:
+    """The arrays for some ports: their types and shapes in lists, which compare in one go."""
+
+    role: str
+    ports: tuple[Port, ...]
+    classes: list[type]
+    dtypes: list[np.dtype[np.generic]]
+    shapes: list[Shape]
+
+    @staticmethod
+    def of(role: str, ports: tuple[Port, ...]) -> _Expected:
+        types = [port.type for port in ports]
+        dtypes = [type.dtype.numpy for type in types]
+        return _Expected(role, ports, [np.ndarray] * len(ports), dtypes, [t.shape for t in types])
+
+    def have(self, arrays: Sequence[Array]) -> bool:
+        """Whether arrays have these types and shapes; False, too, if it takes a closer look.
+
+        Every call comes here: a tenth of a microsecond for each array is much.
+        """
+        return (
+            list(map(type, arrays)) == self.classes
+            and list(map(_DTYPE, arrays)) == self.dtypes
+            and list(map(_SHAPE, arrays)) == self.shapes
+        )
+
+    def require(self, name: str, arrays: Sequence[Array]) -> None:
+        """InputError if one of the arrays does not match its port, or its memory does not."""
+        if len(arrays) != len(self.ports):
+            names = ", ".join(repr(port.name) for port in self.ports)
+            raise InputError(
+                f"{name}: expected {len(self.ports)} {self.role} arrays ({names}), got "
+                f"{len(arrays)}; pass one for each"
+            )
+        for port, dtype, shape, array in zip(
+            self.ports, self.dtypes, self.shapes, arrays, strict=True
+        ):
+            if (
+                not isinstance(array, np.ndarray)
+                or array.dtype != dtype
+                or array.shape != shape
+                or not array.flags.aligned
+                or not array.flags.c_contiguous
+            ):
+                raise InputError(_mismatch(self.role, port, array))
+
+
+_DTYPE, _SHAPE, _WRITEABLE = map(attrgetter, ("dtype", "shape", "flags.writeable"))
+
+
 class Library:
     """A shared library with the function `int NAME_run(arena, arena_bytes, inputs…, outputs…)`.
 
-    A library whose constants are in a file of their own takes them as its first argument.
+    A library whose constants are in a file of their own takes them as its first argument. It
+    refuses memory that is not aligned before it reads or writes anything, as ours do.
 
     May be called from several threads at once: each has an arena of its own, kept for its next
     call, and Python's lock is released while the library computes.
@@ -76,11 +137,16 @@ class Library:
         self.inputs = inputs
         self.outputs = outputs
         self.arena_bytes = arena_bytes
-        self._input_layouts = tuple(_layout(port) for port in inputs)
-        self._output_layouts = tuple(_layout(port) for port in outputs)
+        self._expected_inputs = _Expected.of("input", inputs)
+        self._expected_outputs = _Expected.of("output", outputs)
+        self._output_layouts = tuple(
+            (type.shape, type.dtype.numpy, type.size * type.dtype.bytes)
+            for type in (port.type for port in outputs)
+        )
         self._arenas = threading.local()
         self._ffi = cffi.FFI()
-        self._from_buffer: Callable[..., Any] = self._ffi.from_buffer
+        # The class behind cffi.FFI, whose method takes half as long.
+        self._from_buffer: Callable[..., Any] = _cffi_backend.FFI().from_buffer
         self._weights = () if weights is None else (self._from_buffer(_mapped(weights)),)
         self._library, self._function = self._load()
 
@@ -112,61 +178,61 @@ class Library:
         Inputs are row-major and contiguous, of exactly the type of their port; nothing is
         converted. Raises InputError for any other array, RunError if the library refuses to run.
         """
-        buffers = self._buffers("input", self.inputs, self._input_layouts, arrays)
-        outputs = tuple([np.empty(shape, dtype) for dtype, shape in self._output_layouts])
-        self._call([*buffers, *map(self._from_buffer, outputs)])
+        buffers = self._buffers(self._expected_inputs, arrays)
+        outputs = self.empty_outputs()
+        self._call([*buffers, *map(self._from_buffer, outputs)], arrays, outputs)
         return outputs
+
+    def empty_outputs(self) -> tuple[Array, ...]:
+        """New arrays for `run_into`, of any content; large ones begin with a line of the cache."""
+        return tuple(
+            [
+                np.empty(shape, dtype)
+                if size_bytes < LARGE_OUTPUT
+                else _lines(shape, dtype, size_bytes)
+                for shape, dtype, size_bytes in self._output_layouts
+            ]
+        )
 
     def run_into(self, arrays: Sequence[Array], outputs: Sequence[Array]) -> None:
         """As `run`, but writes to output arrays that the caller keeps."""
-        buffers = self._buffers("input", self.inputs, self._input_layouts, arrays)
-        buffers += self._buffers("output", self.outputs, self._output_layouts, outputs)
-        for port, array in zip(self.outputs, outputs, strict=True):
-            if not array.flags.writeable:
-                raise InputError(
-                    f"output {port.name!r}: expected memory that can be written, got a read-only "
-                    "array; pass a copy of it"
-                )
-        self._call(buffers)
+        buffers = self._buffers(self._expected_inputs, arrays)
+        buffers += self._buffers(self._expected_outputs, outputs)
+        if not all(map(_WRITEABLE, outputs)):
+            first = next(n for n, array in enumerate(outputs) if not array.flags.writeable)
+            raise InputError(
+                f"output {self.outputs[first].name!r}: expected memory that can be written, got a "
+                "read-only array; pass a copy of it"
+            )
+        self._call(buffers, arrays, outputs)
 
-    def _call(self, buffers: Sequence[Any]) -> None:
+    def _call(
+        self, buffers: Sequence[Any], arrays: Sequence[Array], outputs: Sequence[Array]
+    ) -> None:
+        """Run on the memory of inputs and outputs."""
         status = self._function(*self._weights, self._arena(), self.arena_bytes, *buffers)
         if status != 0:
+            if status == _MISALIGNED:
+                self._expected_inputs.require(self.name, arrays)
+                self._expected_outputs.require(self.name, outputs)
             reason = _STATUS_TEXTS.get(
                 status, f"expected status 0, got {status}; the library and its caller do not match"
             )
             raise RunError(f"{self.name}_run: {reason}")
 
-    def _buffers(
-        self,
-        role: str,
-        ports: tuple[Port, ...],
-        layouts: tuple[tuple[np.dtype[np.generic], Shape], ...],
-        arrays: Sequence[Array],
-    ) -> list[Any]:
+    def _buffers(self, expected: _Expected, arrays: Sequence[Array]) -> list[Any]:
         """The arrays' memory, for C; InputError if one of them does not match its port.
 
-        Every call passes here, for every array: a tenth of a microsecond is much.
+        Of memory that is not contiguous there is no buffer, and what is not aligned the library
+        itself refuses, before it reads or writes anything.
         """
-        if len(arrays) != len(ports):
-            names = ", ".join(repr(port.name) for port in ports)
-            raise InputError(
-                f"{self.name}: expected {len(ports)} {role} arrays ({names}), got {len(arrays)}; "
-                "pass one for each"
-            )
-        from_buffer = self._from_buffer
-        buffers: list[Any] = []
-        for (dtype, shape), array in zip(layouts, arrays, strict=True):
-            if (
-                not isinstance(array, np.ndarray)
-                or array.dtype != dtype
-                or array.shape != shape
-                or not (flags := array.flags).aligned
-                or not flags.c_contiguous
-            ):
-                raise InputError(_mismatch(role, ports[len(buffers)], array))
-            buffers.append(from_buffer(array))
-        return buffers
+        if expected.have(arrays):
+            try:
+                return list(map(self._from_buffer, arrays))
+            except ValueError:
+                pass
+        expected.require(self.name, arrays)
+        return list(map(self._from_buffer, arrays))
 
     def _arena(self) -> Any:
         """This thread's arena: a pointer to at least `arena_bytes` aligned bytes."""
@@ -199,8 +265,11 @@ def _mapped(weights: Path) -> mmap.mmap:
         ) from error
 
 
-def _layout(port: Port) -> tuple[np.dtype[np.generic], Shape]:
-    return port.type.dtype.numpy, port.type.shape
+def _lines(shape: Shape, dtype: np.dtype[np.generic], size_bytes: int) -> Array:
+    """A new array of any content that begins with a line of the cache."""
+    memory = np.empty(size_bytes + ARENA_ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % ARENA_ALIGNMENT
+    return memory[start : start + size_bytes].view(dtype).reshape(shape)
 
 
 def _mismatch(role: str, port: Port, array: object) -> str:

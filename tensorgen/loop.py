@@ -79,11 +79,12 @@ class For:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """`buffer[index] = value`."""
+    """`buffer[index] = value`. If it is `streamed`, nobody reads it soon: a hint."""
 
     buffer: Buffer
     index: Expr
     value: Expr
+    streamed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

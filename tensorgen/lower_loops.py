@@ -21,6 +21,7 @@ from tensorgen.expr import (
     Reduce,
     apply,
     const,
+    free_axes,
     map_children,
     neutral_element,
     substitute,
@@ -28,7 +29,7 @@ from tensorgen.expr import (
 )
 from tensorgen.flat import FlatStage
 from tensorgen.lane_choices import lane_choices
-from tensorgen.lane_quotients import lane_quotients
+from tensorgen.lane_quotients import lane_quotients, lane_shares
 from tensorgen.loop import (
     Allocate,
     Buffer,
@@ -36,13 +37,14 @@ from tensorgen.loop import (
     For,
     LoopKind,
     Numbers,
+    Prefetch,
     Space,
     Stmt,
     Store,
     nested,
 )
 from tensorgen.partial_sums import partial_sums
-from tensorgen.scalar_ops import MAX_NUMBER, PROPER_QUOTIENT, QUOTIENT
+from tensorgen.scalar_ops import MAX_NUMBER
 from tensorgen.schedule import Lanes, Loops
 from tensorgen.simplify import affine, simplify
 from tensorgen.types import int64
@@ -134,6 +136,42 @@ class Joined:
         )
 
 
+LINE = 64
+"""Bytes of a line of the cache."""
+
+
+@dataclass(frozen=True, slots=True)
+class NextRow:
+    """What loops ask the caches for: elements of some buffers, by number, where they are one step
+    of an axis further on."""
+
+    axis: Axis
+    buffers: Mapping[int, Buffer]
+
+    def asked(self, values: Sequence[Expr], lane: Axis) -> tuple[Prefetch, ...]:
+        """One for each line of what the lanes of the terms read, lane after lane, in the buffers,
+        and which is somewhere else there."""
+        moved = {lane: const(0, int64), self.axis: self.axis + 1}
+        elements = {
+            (term.operand, term.indices[0])
+            for value in values
+            for term in walk(value)
+            if isinstance(term, Load) and term.operand in self.buffers
+        }
+        return tuple(
+            Prefetch(self.buffers[number], simplify(replace_axes(index, moved) + place))
+            for number, index in sorted(elements, key=lambda e: (e[0], e[1].digest))
+            if self.axis in free_axes(index) and _in_order(index, lane)
+            for place in range(0, lane.extent, LINE // self.buffers[number].dtype.bytes)
+        )
+
+
+def _in_order(index: Expr, lane: Axis) -> bool:
+    """Whether neighbours along an axis are neighbours in memory."""
+    others = affine(index).plus(affine(lane).scaled(-1))
+    return not any(lane in free_axes(atom) for atom, _ in others.terms)
+
+
 @dataclass(frozen=True, slots=True)
 class StageLowering:
     """Everything needed to lower the body of one stage."""
@@ -141,6 +179,7 @@ class StageLowering:
     numbers: Numbers
     schedule: Loops
     joined: Joined | None = None
+    next_row: NextRow | None = None
 
     def lower(self, stage: FlatStage, output: Buffer, parallel: int) -> tuple[Stmt, ...]:
         """Statements that compute the stage into `output`; its loads already name buffers."""
@@ -226,10 +265,11 @@ class StageLowering:
         def over_lanes(store: Store) -> tuple[Stmt, ...]:
             if before or not self.schedule.reciprocals:
                 return (_simd(lane, store),)
-            proper = PROPER_QUOTIENT if self.schedule.softmax else QUOTIENT
-            return lane_quotients(lane, store, self.numbers, proper)
+            divided = lane_shares if self.schedule.softmax else lane_quotients
+            return divided(lane, store, self.numbers)
 
-        stores = lane_choices(lane, Store(output, index, value), over_lanes)
+        store = Store(output, index, value, streamed=self.schedule.streamed)
+        stores = lane_choices(lane, store, over_lanes)
         statements: tuple[Stmt, ...] = (*before, *stores)
         for buffer in reversed(accumulators):
             statements = (Allocate(buffer, statements),)
@@ -299,8 +339,11 @@ class StageLowering:
                 position = position + block * span.length
             value = replace_axes(term.body, {**renamed, inner: position})
             update = self._folded(term.fold, buffer.at(part), value)
-            step = _simd(part, *self._joined_stores(value), Store(buffer, part, update))
-            inside.extend(nested(blocks, (step,), LoopKind.SERIAL))
+            stores = (*self._joined_stores(value), Store(buffer, part, update))
+            asked: tuple[Prefetch, ...] = ()
+            if self.next_row is not None:
+                asked = self.next_row.asked([store.value for store in stores], part)
+            inside.extend(nested(blocks, (*asked, _simd(part, *stores)), LoopKind.SERIAL))
         steps.extend(nested(loops, tuple(inside), LoopKind.SERIAL))
         steps.append(FoldLanes(total, buffer, term.fold, self._halving(buffer, total, term.fold)))
         return [Allocate(buffer, tuple(steps))]

@@ -9,13 +9,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
-from tensorgen.expr import Axis, Cast, Expr, Load, TensorExpr, map_children
+from tensorgen.expr import Apply, Axis, Cast, Expr, Load, TensorExpr, map_children
 from tensorgen.flat import FlatStage, flat_index, merge_axes, merge_reduction_axes
 from tensorgen.loop import Allocate, Buffer, Numbers, Space, Stmt
-from tensorgen.lower_loops import Joined, StageLowering, replace_axes
+from tensorgen.lower_loops import Joined, NextRow, StageLowering, replace_axes
 from tensorgen.lower_ranking import lower_ranking
 from tensorgen.lower_running import lower_running
 from tensorgen.lower_scatter import lower_scatter
+from tensorgen.scalar_ops import EXP_NONPOSITIVE
 from tensorgen.schedule import Method, RowStages, ScheduleError
 from tensorgen.simplify import simplify
 from tensorgen.task import Task
@@ -78,7 +79,8 @@ def lower_row(
     joined: Joined | None = None
     for number, position in enumerate(positions):
         operand = len(task.inputs) + position
-        flat = _row_stage(task.stages[position], operand, places, row)
+        loops = schedule.stages[number]
+        flat = _row_stage(task.stages[position], operand, places, row, loops.softmax)
         buffer = places.buffers[operand]
         if number in schedule.joined:
             if operand not in places.local or joined is not None or len(flat.axes) != 1:
@@ -90,7 +92,9 @@ def lower_row(
         loops = schedule.stages[number]
         match loops.method:
             case Method.EACH:
-                yield StageLowering(numbers, loops, joined).lower(flat, buffer, loops.parallel)
+                next_row = _next_row(task, places, row) if loops.ahead else None
+                stage = StageLowering(numbers, loops, joined, next_row)
+                yield stage.lower(flat, buffer, loops.parallel)
             case Method.RUNNING:
                 yield lower_running(flat, buffer, loops, numbers)
             case Method.RANKING:
@@ -102,6 +106,15 @@ def lower_row(
         joined = None
 
 
+def _next_row(task: Task, places: RowPlaces, row: Sequence[Expr]) -> NextRow:
+    """What the stages read of the task's inputs in the row after this one."""
+    axis = next((a for a in reversed(row) if isinstance(a, Axis) and a.extent > 1), None)
+    if axis is None:
+        raise ScheduleError("rows: expected several rows to look ahead, got one")
+    inputs = (places.buffers[operand] for operand in range(len(task.inputs)))
+    return NextRow(axis, {buffer.number: buffer for buffer in inputs})
+
+
 def allocated(buffers: Iterable[Buffer], body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     """Statements in which buffers exist, the first of them outermost."""
     for buffer in reversed(tuple(buffers)):
@@ -110,7 +123,7 @@ def allocated(buffers: Iterable[Buffer], body: tuple[Stmt, ...]) -> tuple[Stmt, 
 
 
 def _row_stage(
-    stage: TensorExpr, operand: int, places: RowPlaces, row: Sequence[Expr]
+    stage: TensorExpr, operand: int, places: RowPlaces, row: Sequence[Expr], softmax: bool
 ) -> FlatStage:
     """One stage, operand `operand` to those after it, over flat buffers, on one row."""
     depth = len(row)
@@ -128,6 +141,8 @@ def _row_stage(
         return places.buffers[inner.operand].at(element(inner.operand, inner.type, inner.indices))
 
     body = widen(localise(stage.body))
+    if softmax:
+        body = _nonpositive_powers(body)
     if stage.type.dtype.is_half:
         body = Cast(body, stage.type.dtype)
     shared: dict[Axis, Expr] = dict(zip(stage.axes[:depth], row, strict=True))
@@ -137,3 +152,19 @@ def _row_stage(
         merge_reduction_axes(replace_axes(body, shared)),
     )
     return merge_axes(flat)
+
+
+def _nonpositive_powers(body: Expr) -> Expr:
+    """The powers of a softmax, which are of at most 0; another of its stages stays as it is."""
+    match body:
+        case Apply(op=op, args=(Apply(op=inner) as exponent,)) if (op.name, inner.name) == (
+            "exp",
+            "sub",
+        ) and all(isinstance(_uncast(term), Load) for term in exponent.args):
+            return Apply(EXP_NONPOSITIVE, (exponent,))
+        case _:
+            return body
+
+
+def _uncast(term: Expr) -> Expr:
+    return term.arg if isinstance(term, Cast) else term

@@ -158,8 +158,31 @@ QUOTIENT = ScalarOp("quotient", 3, FLOATS, lambda x, y, reciprocal: np.divide(x,
 Lowering makes it; no operator does.
 """
 
-PROPER_QUOTIENT = ScalarOp("proper_quotient", 3, FLOATS, QUOTIENT.numpy)
-"""QUOTIENT where x is NaN or at most 1 in magnitude."""
+
+def _reciprocal_rest(y: Any, reciprocal: Any) -> Any:
+    """What 1 / y is beyond its rounded value; only its first digits matter."""
+    wide = np.longdouble
+    rest = (1 - wide(y) * wide(reciprocal)) * wide(reciprocal)
+    return np.asarray(rest).astype(np.asarray(y).dtype)
+
+
+RECIPROCAL_REST = ScalarOp("reciprocal_rest", 2, FLOATS, _reciprocal_rest)
+"""1 / y less `reciprocal`, which is 1 / y rounded, for a y that is NaN or from 1 to 2**64.
+
+Lowering makes it; no operator does.
+"""
+
+RESCALED = ScalarOp("rescaled", 3, FLOATS, lambda x, factor, rest: x * factor + x * rest)
+"""x times a factor that comes in two parts, of which the second is about the first one's rounding.
+
+Lowering makes it; no operator does.
+"""
+
+EXP_NONPOSITIVE = ScalarOp("exp_nonpositive", 1, FLOATS, np.exp)
+"""exp of an x that is NaN or at most 0.
+
+Lowering makes it; no operator does.
+"""
 
 MAX_NUMBER = ScalarOp("max_number", 2, FLOATS, lambda x, y: np.where(y > x, y, x))
 """The greater of x and y, x if either is NaN: a maximum that need not propagate NaN from y.

@@ -39,9 +39,12 @@ class Loops:
     chunks a one-dimensional loop is cut into); windows of at most `unroll` elements are written
     out; the `parallel` outermost loops share the threads. With `reciprocals`, a divisor that all
     lanes share is divided by once: the quotients come from its reciprocal by fused multiply-adds.
-    With `softmax`, the stage is one of a softmax: its maximum need not propagate NaN, its quotients
-    are NaN or at most 1. A `method` other than the
-    plain one goes over the operand once; a running fold carries `tile` totals at a time.
+    With `softmax`, the stage is one of a softmax: its maximum need not propagate NaN, it takes exp
+    of what is at most 0, it divides by a finite sum of at least 1, each of them NaN at worst.
+    With `ahead`, the lanes of a reduction ask the caches for what they will read in the next row.
+    With `streamed`, results go past the caches, where they would not stay until they are read.
+    A `method` other than the plain one goes over the operand once; a running fold carries `tile`
+    totals at a time.
     """
 
     lanes: Lanes
@@ -50,6 +53,8 @@ class Loops:
     parallel: int
     reciprocals: bool = False
     softmax: bool = False
+    ahead: bool = False
+    streamed: bool = False
     method: Method = Method.EACH
 
     def __str__(self) -> str:
@@ -62,6 +67,10 @@ class Loops:
             steps.append("reciprocals")
         if self.softmax:
             steps.append("softmax")
+        if self.ahead:
+            steps.append("ahead")
+        if self.streamed:
+            steps.append("streamed")
         if self.method is not Method.EACH:
             steps.append(self.method.value)
         return "; ".join(steps)

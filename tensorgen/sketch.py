@@ -22,6 +22,7 @@ from tensorgen.expr import (
     Reduce,
     TensorExpr,
     free_axes,
+    loads,
     walk,
 )
 from tensorgen.flat import FlatStage, flat_index, flat_loads, merge_axes, merge_reduction_axes
@@ -92,7 +93,26 @@ def default_schedule(
     fused = attention_estimate(task, target, workers, machine=machine)
     if fused is not None:
         return fused.schedule
-    return loop_schedule(task, threads, fused=target.has_fma)
+    constants = typical_machine(target, workers) if machine is None else machine
+    return _streamed(task, loop_schedule(task, threads, fused=target.has_fma), constants, workers)
+
+
+def _streamed(task: Task, schedule: Schedule, machine: Machine, threads: int) -> Schedule:
+    """The same, but results go past the caches if these do not hold them beside the operands."""
+    types = (*task.inputs, *task.output_types)
+    amount = sum(type.size * type.dtype.bytes for type in types)
+    caches = machine.levels[:-1]
+    if not isinstance(schedule, RowStages) or not caches:
+        return schedule
+    if amount <= caches[-1].usable_bytes(threads):
+        return schedule
+    read = {load.operand - len(task.inputs) for stage in task.stages for load in loads(stage.body)}
+    last = set(task.outputs) - read
+    stages = tuple(
+        replace(stage, streamed=position in last and stage.lanes is Lanes.OUTPUT)
+        for position, stage in enumerate(schedule.stages)
+    )
+    return replace(schedule, stages=stages)
 
 
 def target_vectors(target: Target, dtype: DType) -> VectorDialect | None:
@@ -169,7 +189,19 @@ def loop_schedule(task: Task, threads: int, *, fused: bool) -> Schedule:
     parallel = is_shared(task, threads)
     if len(task.stages) == 1:
         return _stage_loops(task.stages[0], 0, parallel, fused)
-    return _row_stages(task, range(len(task.stages)), rows, parallel, fused)
+    return _looking_ahead(task, _row_stages(task, range(len(task.stages)), rows, parallel, fused))
+
+
+def _looking_ahead(task: Task, schedule: RowStages) -> RowStages:
+    """The same, but what is computed and reduced in one loop asks for the next row meanwhile: it is
+    busy with arithmetic, and the loop that reads the next row first is not."""
+    if all(axis.extent == 1 for axis in task.stages[0].axes[: schedule.rows]):
+        return schedule
+    stages = tuple(
+        replace(stage, ahead=number - 1 in schedule.joined)
+        for number, stage in enumerate(schedule.stages)
+    )
+    return replace(schedule, stages=stages)
 
 
 def _row_stages(task: Task, positions: range, rows: int, parallel: bool, fused: bool) -> RowStages:

@@ -2,8 +2,9 @@
 
 `m[o] = max(k) x[f(o, k)]`, `e[p] = exp(x[p] - m[g(p)])`, `s[o] = sum(k) e[f(o, k)]`, and in a later
 stage `e[p] / s[g(p)]`. Where nothing else reads m, e and s, three things are known of it. A NaN in
-x reaches its quotients through the sum, so the maximum need not propagate it. The powers are at
-most 1, or NaN, since x[p] is among the elements of its own maximum. So are the quotients.
+x reaches its quotients through the sum, so the maximum need not propagate it. What exp is taken of
+is at most 0, or NaN, since x[p] is among the elements of its own maximum. The sum is at least 1, or
+NaN, and finite. The last stage divides nothing else.
 
 What it does not: change anything; `Loops.softmax` tells the lowering.
 """
@@ -24,6 +25,7 @@ from tensorgen.expr import (
     loads,
     map_children,
     substitute,
+    walk,
 )
 from tensorgen.simplify import simplify
 from tensorgen.task import Task
@@ -124,7 +126,8 @@ def _replaced(index: Expr, values: Mapping[Axis, Expr]) -> Expr:
 
 
 def _divided_only(body: Expr, power: Load, total: Load) -> bool:
-    """True if a term reads the powers and their sum in quotients of the two only."""
+    """True if a term reads the powers and their sum in quotients of the two only, and has no other
+    quotients."""
 
     def without(term: Expr) -> Expr:
         match term:
@@ -138,4 +141,7 @@ def _divided_only(body: Expr, power: Load, total: Load) -> bool:
             case _:
                 return map_children(term, without)
 
-    return not {load.operand for load in loads(without(body))} & {power.operand, total.operand}
+    rest = without(body)
+    return not {load.operand for load in loads(rest)} & {power.operand, total.operand} and not any(
+        isinstance(term, Apply) and term.op.name == "div" for term in walk(rest)
+    )

@@ -51,6 +51,20 @@ def test_strided_arrays_are_taken(model: Path) -> None:
     np.testing.assert_array_equal(compiled(X[::-1]), compiled(X[::-1].copy()))
 
 
+def test_misaligned_arrays_are_copied_or_refused(model: Path) -> None:
+    compiled = tasor.compile(model, shapes={"x": (3, 6)})
+    moved = np.zeros(X.nbytes + 1, np.uint8)[1:].view(np.float32).reshape(X.shape)
+    moved[:] = X
+    np.testing.assert_array_equal(compiled(moved), compiled(X))
+    (into,) = compiled.empty_outputs()
+    with pytest.raises(tasor.InputError, match=r"input 'x'.*in contiguous aligned memory"):
+        compiled.run_into([moved], [into])
+    with pytest.raises(tasor.InputError, match=r"output 'y'.*in contiguous aligned memory"):
+        compiled.run_into(
+            [X], [np.zeros(into.nbytes + 1, np.uint8)[1:].view(np.float32).reshape(into.shape)]
+        )
+
+
 def test_several_outputs_are_a_tuple(tmp_path: Path) -> None:
     proto = small_model()
     proto.graph.output.append(

@@ -101,6 +101,18 @@ def test_float64_bound(library: Library, op: str) -> None:
 
 
 @needs_gcc
+@needs_longdouble
+def test_powers_of_what_is_at_most_0(library: Library) -> None:
+    for name, sample, wide in (
+        ("tasor_exp_nonpositive_f32", float32_sample(127), np.float64),
+        ("tasor_exp_nonpositive_f64", float64_sample(4000), np.longdouble),
+    ):
+        x = -np.abs(sample)
+        with np.errstate(all="ignore"):
+            _assert_within(name, np.exp(x.astype(wide)), x, library)
+
+
+@needs_gcc
 @pytest.mark.slow
 @pytest.mark.parametrize("op", ["exp", "log", "tanh", "sigmoid", "erf", "sin", "cos", "atan"])
 def test_float32_bound_densely(library: Library, op: str) -> None:

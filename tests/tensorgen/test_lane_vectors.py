@@ -12,8 +12,8 @@ from scipy import special
 
 from tensorgen.c_functions import C_FUNCTIONS
 from tensorgen.emit import Spelling
-from tensorgen.expr import Fold, Tensor, apply, compute, maximum, minimum, reduce
-from tensorgen.scalar_ops import quotient_divisors
+from tensorgen.expr import Apply, Fold, Tensor, apply, compute, maximum, minimum, reduce
+from tensorgen.scalar_ops import EXP_NONPOSITIVE, quotient_divisors
 from tensorgen.schedule import Lanes, Loops
 from tensorgen.target import Target
 from tensorgen.task import Task
@@ -161,16 +161,87 @@ def hard_quotients() -> tuple[Array, Array]:
 @pytest.mark.parametrize("isa", runnable_isas())
 def test_quotients_by_reciprocals_are_correctly_rounded(isa: str, tmp_path: Path) -> None:
     x, y = hard_quotients()
-    proper = replace(RECIPROCALS, softmax=True)
-    cases = [Case.of(quotients(*x.shape), schedule) for schedule in (RECIPROCALS, proper)]
-    library = compiled(cases, tmp_path, isa)
+    library = compiled([Case.of(quotients(*x.shape), RECIPROCALS)], tmp_path, isa)
     for exponent in (-99, -40, 0, 40, 99):
         for scale in (-23 - 24, -23, 0):
             dividends, divisors = np.ldexp(x, exponent - 23), np.ldexp(y, scale)
-            for number in range(len(cases)):
-                np.testing.assert_array_equal(
-                    library.run(number, [dividends, divisors])[0], dividends / divisors[:, None]
-                )
+            np.testing.assert_array_equal(
+                library.run(0, [dividends, divisors])[0], dividends / divisors[:, None]
+            )
+
+
+@pytest.mark.parametrize("isa", runnable_isas())
+def test_shares_are_rounded_once_but_for_very_little(isa: str, tmp_path: Path) -> None:
+    """Powers of at most 1 by sums of at least 1; tiny ones within a unit, subnormal or not."""
+    x, y = hard_quotients()
+    shares = replace(RECIPROCALS, softmax=True)
+    library = compiled([Case.of(quotients(*x.shape), shares)], tmp_path, isa)
+    for exponent in (0, -1, -40, -120, -149):
+        for scale in (0, 1, 13, 40):
+            powers = np.ldexp(x / x.max(), exponent).astype(np.float32)
+            sums = np.ldexp(y, scale - 23).astype(np.float32)
+            exact = powers.astype(np.float64) / sums[:, None].astype(np.float64)
+            (found,) = library.run(0, [powers, sums])
+            unit = np.spacing(np.abs(exact.astype(np.float32))).astype(np.float64)
+            bound = 0.5 + 2**-20 if exponent > -100 else 1
+            assert (np.abs(found - exact) / unit).max() <= bound
+    powers[0, 0], sums[3] = np.nan, np.nan
+    (found,) = library.run(0, [powers, sums])
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(powers) | np.isnan(sums)[:, None])
+
+
+@pytest.mark.parametrize("isa", runnable_isas())
+def test_powers_of_what_is_at_most_0(isa: str, tmp_path: Path) -> None:
+    x = -np.abs(float32_sample(509))
+    v = Tensor(0, TensorType(float32, (x.size,)))
+    stage = compute((x.size,), lambda i: Apply(EXP_NONPOSITIVE, (v[i],)))
+    library = compiled([Case.of(Task((v.type,), (stage,), (0,), (False,)), OUTPUT)], tmp_path, isa)
+    (found,) = library.run(0, [x])
+    numbers = ~np.isnan(x)
+    np.testing.assert_array_equal(np.isnan(found), ~numbers)
+    exact = np.exp(x[numbers].astype(np.float64))
+    error = np.abs(found[numbers] - exact) / np.spacing(exact.astype(np.float32))
+    assert error.max() <= 1 + 1e-3
+    np.testing.assert_array_equal(found[x == 0], 1)
+    np.testing.assert_array_equal(found[x < -104], 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("isa", runnable_isas())
+def test_powers_of_what_is_at_most_0_densely(isa: str, tmp_path: Path) -> None:
+    """Every float from -104 to -2**-12, below which the result is 1 or next to it."""
+    size = 1 << 22
+    v = Tensor(0, TensorType(float32, (size,)))
+    stage = compute((size,), lambda i: Apply(EXP_NONPOSITIVE, (v[i],)))
+    library = compiled([Case.of(Task((v.type,), (stage,), (0,), (False,)), OUTPUT)], tmp_path, isa)
+    first, last = np.array([-(2.0**-12), -104.0], np.float32).view(np.uint32).tolist()
+    for start in range(first, last, size):
+        x = np.arange(start, start + size, dtype=np.uint32).view(np.float32)
+        (found,) = library.run(0, [x])
+        exact = np.exp(x.astype(np.float64))
+        error = np.abs(found - exact) / np.spacing(exact.astype(np.float32))
+        worst = int(np.argmax(error))
+        assert error[worst] <= 1, f"exp({float(x[worst]).hex()}): {error[worst]} ulp"
+
+
+@pytest.mark.parametrize("isa", runnable_isas())
+@pytest.mark.parametrize("columns", [16, 64, 77, 1000])
+def test_streamed_results_arrive_wherever_they_begin(
+    isa: str, columns: int, tmp_path: Path
+) -> None:
+    """Rows of 77 begin at every alignment that floats can have."""
+    case = Case.of(quotients(19, columns), replace(OUTPUT, streamed=True))
+    library = compiled([case], tmp_path, isa)
+    rng = np.random.default_rng(8)
+    x, y = (rng.normal(size=n).astype(np.float32) for n in ((19, columns), 19))
+    np.testing.assert_array_equal(library.run(0, [x, y])[0], x / y[:, None])
+    text = print_kernel(case, "streamed", Spelling(isa, False)).text
+    streams = isa in VECTOR_SPELLINGS
+    assert ("tasor_stream_" in text) == streams
+    assert text.endswith("    _mm_sfence();\n}\n") == streams
+    strict = print_kernel(case, "streamed", Spelling(isa, True)).text
+    assert "tasor_stream_" not in strict
+    assert "_mm_sfence" not in strict
 
 
 @pytest.mark.parametrize("isa", runnable_isas())

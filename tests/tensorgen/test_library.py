@@ -34,6 +34,7 @@ int scale_run(void *arena, size_t arena_bytes, const float *x, const int32_t *fa
     float *kept = arena;
     if (arena == NULL || x == NULL || y == NULL) return -1;
     if ((uintptr_t)arena % 64 != 0) return -2;
+    if ((uintptr_t)x % 4 != 0 || (uintptr_t)factor % 4 != 0 || (uintptr_t)y % 4 != 0) return -2;
     if (arena_bytes < 6 * sizeof(float)) return -3;
     if (*factor < 0) return *factor;
     for (int round = 0; round < 200; round++)
@@ -63,6 +64,29 @@ def matrix() -> NDArray[np.float32]:
 
 def factor(value: int) -> NDArray[np.int32]:
     return np.array(value, np.int32)
+
+
+def test_large_new_outputs_begin_with_a_line(cache: Path) -> None:
+    """And others are plain arrays, which are quicker to make."""
+    source = SCALE.replace("scale_run", "large_run")
+    path = build_library({"large.c": source}, target=HOST, cache=cache)
+    large, small = TensorType(float32, (64, 65)), TensorType(float32, (4, 5))
+    outputs = (Port("y", large), Port("z", small), Port("empty", TensorType(float32, (0, 3))))
+    made = Library(path, "large", SCALE_INPUTS, outputs, 24).empty_outputs()
+    assert [(array.dtype, array.shape) for array in made] == [
+        (port.type.dtype.numpy, port.type.shape) for port in outputs
+    ]
+    assert made[0].ctypes.data % ARENA_ALIGNMENT == 0
+    assert all(array.flags.c_contiguous and array.flags.writeable for array in made)
+    assert made[1].base is None
+
+
+def test_subclasses_of_arrays_are_arrays(scale: Library) -> None:
+    class Named(np.ndarray):
+        pass
+
+    (y,) = scale.run([matrix().view(Named), factor(2)])
+    np.testing.assert_array_equal(y, 2 * matrix())
 
 
 def test_computes_and_leaves_its_inputs_alone(scale: Library) -> None:

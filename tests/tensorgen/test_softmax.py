@@ -8,13 +8,28 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tensorgen.expr import Fold, Tensor, TensorExpr, apply, compute, reduce
-from tensorgen.schedule import RowStages
-from tensorgen.sketch import loop_schedule
+from tensorgen.expr import (
+    Axis,
+    Const,
+    Expr,
+    Fold,
+    Tensor,
+    TensorExpr,
+    apply,
+    compute,
+    const,
+    reduce,
+    substitute,
+)
+from tensorgen.loop import Prefetch, Space, statements
+from tensorgen.lower import lower
+from tensorgen.schedule import RowStages, ScheduleError
+from tensorgen.simplify import simplify
+from tensorgen.sketch import default_schedule, loop_schedule
 from tensorgen.softmax import softmax_stages
 from tensorgen.target import Target
 from tensorgen.task import Task
-from tensorgen.types import Array, DType, TensorType, float32, float64
+from tensorgen.types import Array, DType, TensorType, float32, float64, int64
 from tests.compiled_kernels import ISA_TARGETS, Case, CompiledKernels, assert_same, runnable_isas
 
 
@@ -65,6 +80,9 @@ OTHERS = {
     "powers of other elements": changed(
         1, compute((5, 9), lambda i, j: apply("exp", X[i, 8 - j] - TOP[i, 0]))
     ),
+    "something else is divided": changed(
+        3, compute((5, 9), lambda i, j: POWER[i, j] / TOTAL[i, 0] / TOP[0, 0])
+    ),
     "the sum is a result": replace(softmax(5, 9), outputs=(2, 3)),
 }  # fmt: skip
 
@@ -87,6 +105,54 @@ def test_the_schedule_says_so() -> None:
     other = loop_schedule(OTHERS["the sum is a result"], 1, fused=True)
     assert isinstance(other, RowStages)
     assert not any(stage.softmax for stage in other.stages)
+
+
+def test_one_loop_asks_for_the_next_row() -> None:
+    """That of the powers and their sum, for each line of it."""
+    task = softmax(5, 200)
+    schedule = loop_schedule(task, 1, fused=True)
+    assert isinstance(schedule, RowStages)
+    assert [stage.ahead for stage in schedule.stages] == [False, False, True, False]
+    asked = [s for s in statements(lower(task, schedule).kernel.body) if isinstance(s, Prefetch)]
+    # Two lines in the loop over whole blocks of lanes, one behind it.
+    assert [asked_for.buffer.space for asked_for in asked] == [Space.INPUT] * 3
+    rows = {
+        evaluate_index(asked_for.index, row=2, block=block)
+        for asked_for in asked[:2]
+        for block in range(6)
+    }
+    assert rows == set(range(600, 792, 16))
+    assert evaluate_index(asked[2].index, row=2, block=0) == 792
+
+
+def test_of_one_row_nothing_is_ahead() -> None:
+    task = softmax(1, 200)
+    schedule = loop_schedule(task, 1, fused=True)
+    assert isinstance(schedule, RowStages)
+    assert not any(stage.ahead for stage in schedule.stages)
+    stages = tuple(replace(stage, ahead=True) for stage in schedule.stages)
+    with pytest.raises(ScheduleError, match="expected several rows to look ahead, got one"):
+        lower(task, replace(schedule, stages=stages))
+
+
+def evaluate_index(index: Expr, *, row: int, block: int) -> int:
+    """The value of an index where the loops over rows and blocks are there, all others at 0."""
+    names = {"i": row, "k_o": block}
+    at = substitute(
+        index,
+        lambda t: const(names.get(t.name, 0), int64) if isinstance(t, Axis) else None,
+    )
+    value = simplify(at)
+    assert isinstance(value, Const)
+    return int(value.value)
+
+
+def test_results_go_past_caches_that_cannot_hold_them() -> None:
+    target = Target.named("x86-64-v4")
+    for rows, streamed in ((512, False), (1 << 14, True)):
+        schedule = default_schedule(softmax(rows, 1024), target, 1)
+        assert isinstance(schedule, RowStages)
+        assert [stage.streamed for stage in schedule.stages] == [False, False, False, streamed]
 
 
 def rows_with_special_values(columns: int, dtype: DType) -> Array:

@@ -114,14 +114,14 @@ static void attention(const float *restrict x, const float *restrict y, const fl
             for (ptrdiff_t j = 0; j < 2; j++) {
                 for (ptrdiff_t l = 0; l < 32; l += 16) {
                     const __m512 scores_lanes =
-                        tasor_exp_f32x16(_mm512_sub_ps(_mm512_loadu_ps(scores + j * 48 + l),
-                        _mm512_set1_ps(row2[j])));
+                        tasor_exp_nonpositive_f32x16(_mm512_sub_ps(_mm512_loadu_ps(scores + j * 48 +
+                        l), _mm512_set1_ps(row2[j])));
                     _mm512_storeu_ps(scores + j * 48 + l, scores_lanes);
                 }
                 {
                     const __m512 scores_lanes =
-                        tasor_exp_f32x16(_mm512_sub_ps(_mm512_maskz_loadu_ps((__mmask16)0xFF, scores
-                        + j * 48 + 32), _mm512_set1_ps(row2[j])));
+                        tasor_exp_nonpositive_f32x16(_mm512_sub_ps(_mm512_maskz_loadu_ps((__mmask16)0xFF,
+                        scores + j * 48 + 32), _mm512_set1_ps(row2[j])));
                     _mm512_mask_storeu_ps(scores + j * 48 + 32, (__mmask16)0xFF, scores_lanes);
                 }
             }
@@ -216,14 +216,15 @@ static void attention(const float *restrict x, const float *restrict y, const fl
         }
         for (ptrdiff_t j = 0; j < 1; j++) {
             for (ptrdiff_t l = 0; l < 32; l += 16) {
-                const __m512 scores_lanes = tasor_exp_f32x16(_mm512_sub_ps(_mm512_loadu_ps(scores +
-                    l), _mm512_set1_ps(row2[0])));
+                const __m512 scores_lanes =
+                    tasor_exp_nonpositive_f32x16(_mm512_sub_ps(_mm512_loadu_ps(scores + l),
+                    _mm512_set1_ps(row2[0])));
                 _mm512_storeu_ps(scores + l, scores_lanes);
             }
             {
                 const __m512 scores_lanes =
-                    tasor_exp_f32x16(_mm512_sub_ps(_mm512_maskz_loadu_ps((__mmask16)0xFF, scores +
-                    32), _mm512_set1_ps(row2[0])));
+                    tasor_exp_nonpositive_f32x16(_mm512_sub_ps(_mm512_maskz_loadu_ps((__mmask16)0xFF,
+                    scores + 32), _mm512_set1_ps(row2[0])));
                 _mm512_mask_storeu_ps(scores + 32, (__mmask16)0xFF, scores_lanes);
             }
         }

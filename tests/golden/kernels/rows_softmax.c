@@ -1,7 +1,7 @@
 /* expr: out[i] = max(k) x[i,k]; out[i,j] = exp(x[i,j] - y[i]); out[i] = sum(k) z[i,k]; out[i,j]
  *   = z[i,j] / w[i]
  * schedule: rows(1); parallel(0); lanes(reduction, 32); softmax | lanes(output, 2048); softmax &
- *   lanes(reduction, 32); softmax | lanes(output, 2048); reciprocals; softmax */
+ *   lanes(reduction, 32); softmax; ahead | lanes(output, 2048); reciprocals; softmax */
 static void rows_softmax(const float *restrict x, float *restrict out)
 {
     for (ptrdiff_t i = 0; i < 6; i++) {
@@ -41,19 +41,23 @@ static void rows_softmax(const float *restrict x, float *restrict out)
                     acc[lane] = 0.0f;
                 }
                 for (ptrdiff_t k_o = 0; k_o < 2; k_o++) {
+                    TASOR_PREFETCH(x, i * 70 + k_o * 32 + 70);
+                    TASOR_PREFETCH(x, i * 70 + k_o * 32 + 86);
                     for (ptrdiff_t k_i = 0; k_i < 32; k_i += 16) {
-                        const __m512 row1_lanes = tasor_exp_f32x16(_mm512_sub_ps(_mm512_loadu_ps(x +
-                            i * 70 + k_i + k_o * 32), _mm512_set1_ps(row0)));
+                        const __m512 row1_lanes =
+                            tasor_exp_nonpositive_f32x16(_mm512_sub_ps(_mm512_loadu_ps(x + i * 70 +
+                            k_i + k_o * 32), _mm512_set1_ps(row0)));
                         _mm512_storeu_ps(row1 + k_i + k_o * 32, row1_lanes);
                         const __m512 acc_lanes = _mm512_add_ps(_mm512_loadu_ps(acc + k_i),
                             row1_lanes);
                         _mm512_storeu_ps(acc + k_i, acc_lanes);
                     }
                 }
+                TASOR_PREFETCH(x, i * 70 + 134);
                 {
                     const __m512 row1_lanes =
-                        tasor_exp_f32x16(_mm512_sub_ps(_mm512_maskz_loadu_ps((__mmask16)0x3F, x + i
-                        * 70 + 0 + 64), _mm512_set1_ps(row0)));
+                        tasor_exp_nonpositive_f32x16(_mm512_sub_ps(_mm512_maskz_loadu_ps((__mmask16)0x3F,
+                        x + i * 70 + 0 + 64), _mm512_set1_ps(row0)));
                     _mm512_mask_storeu_ps(row1 + 0 + 64, (__mmask16)0x3F, row1_lanes);
                     const __m512 acc_lanes = _mm512_add_ps(_mm512_maskz_loadu_ps((__mmask16)0x3F,
                         acc), row1_lanes);
@@ -65,24 +69,19 @@ static void rows_softmax(const float *restrict x, float *restrict out)
         }
         {
             float reciprocal;
+            float rest;
             reciprocal = 1.0f / row2;
-            if ((5.9604645e-08f <= row2) && (row2 <= 1.6777216e+07f)) {
-                for (ptrdiff_t j = 0; j < 64; j += 16) {
-                    const __m512 out_lanes = tasor_proper_quotient_f32x16(_mm512_loadu_ps(row1 + j),
-                        _mm512_set1_ps(row2), _mm512_set1_ps(reciprocal));
-                    _mm512_storeu_ps(out + i * 70 + j, out_lanes);
-                }
-                {
-                    const __m512 out_lanes =
-                        tasor_proper_quotient_f32x16(_mm512_maskz_loadu_ps((__mmask16)0x3F, row1 +
-                        64), _mm512_set1_ps(row2), _mm512_set1_ps(reciprocal));
-                    _mm512_mask_storeu_ps(out + i * 70 + 64, (__mmask16)0x3F, out_lanes);
-                }
-            } else {
-                TASOR_SIMD
-                for (ptrdiff_t j = 0; j < 70; j++) {
-                    out[i * 70 + j] = row1[j] / row2;
-                }
+            rest = tasor_reciprocal_rest_f32(row2, reciprocal);
+            for (ptrdiff_t j = 0; j < 64; j += 16) {
+                const __m512 out_lanes = tasor_rescaled_f32x16(_mm512_loadu_ps(row1 + j),
+                    _mm512_set1_ps(reciprocal), _mm512_set1_ps(rest));
+                _mm512_storeu_ps(out + i * 70 + j, out_lanes);
+            }
+            {
+                const __m512 out_lanes =
+                    tasor_rescaled_f32x16(_mm512_maskz_loadu_ps((__mmask16)0x3F, row1 + 64),
+                    _mm512_set1_ps(reciprocal), _mm512_set1_ps(rest));
+                _mm512_mask_storeu_ps(out + i * 70 + 64, (__mmask16)0x3F, out_lanes);
             }
         }
     }
