@@ -327,21 +327,52 @@ class TileLowering:
     def _prefetches(
         self, row: _Block, column: _Block, point: dict[Axis, Expr]
     ) -> tuple[Prefetch, ...]:
-        """The lines of the next tile of the factor that is read in place, at a point of the
-        reduction."""
+        """The lines of what is read next, at a point of the reduction: the next tile of the factor
+        that is read in place, and the part of the next panel that this tile asks for."""
+        asked: tuple[Prefetch, ...] = ()
+        if self.schedule.ahead:
+            asked += self._tile_ahead(row, column, point)
+        if self.schedule.panels_ahead:
+            asked += self._panel_ahead(row, column, point)
+        return asked
+
+    def _tile_ahead(
+        self, row: _Block, column: _Block, point: dict[Axis, Expr]
+    ) -> tuple[Prefetch, ...]:
+        """The lines of the next tile of the factor that is read in place."""
         schedule = self.schedule
-        if not schedule.ahead:
-            return ()
         if schedule.source is VectorSource.DIRECT:
             buffer, index = self._vector_element(column, point)
             length = schedule.vectors * schedule.lanes
         else:
             buffer, index = self._row_element(row, 0, point)
             length = schedule.rows
-        line = LINE_BYTES // buffer.dtype.bytes
-        return tuple(
-            Prefetch(buffer, simplify(index + place)) for place in range(length, 2 * length, line)
-        )
+        return _asked(buffer, index, range(length, 2 * length))
+
+    def _panel_ahead(
+        self, row: _Block, column: _Block, point: dict[Axis, Expr]
+    ) -> tuple[Prefetch, ...]:
+        """The lines of the panel after this one. The tiles that read a panel ask for as many of
+        them at each step: the first tile for the first lines."""
+        schedule, roles = self.schedule, self.roles
+        if schedule.vectors_outer:
+            panel, width = column, schedule.vectors * schedule.lanes
+            tiled, inside, tile = roles.vectors, roles.rows, row
+            factor, length = schedule.vector_operand, schedule.rows
+        else:
+            panel, width = row, schedule.rows
+            tiled, inside, tile = roles.rows, roles.vectors, column
+            factor, length = 1 - schedule.vector_operand, schedule.vectors * schedule.lanes
+        buffer, index = self._read(factor)
+        number = self._packed_tile(index, tiled, width, panel.tile)
+        number = number - 1 if schedule.backwards and schedule.vectors_outer else number + 1
+        outer = tuple(axis for axis in inside[:-1] if axis not in self.fixed)
+        count = -(-inside[-1].extent // length) if inside else 1
+        done = _row_major(outer, self.axes) * count + tile.tile
+        depth = _length(roles.reduction)
+        share = -(-width // (_length(outer) * count))
+        step = done * depth + _row_major(roles.reduction, point)
+        return _asked(buffer, number * (depth * width) + step * share, range(share))
 
     def _packed_tile(
         self, factor: Affine, tiled: tuple[Axis, ...], length: int, tile: Expr
@@ -440,6 +471,12 @@ def panel_size(roles: Roles, schedule: RegisterTile) -> int:
     width = schedule.vectors * schedule.lanes
     tiles = _length(outer) * -(-column.extent // width)
     return tiles * _length(roles.reduction) * width
+
+
+def _asked(buffer: Buffer, index: Expr, places: range) -> tuple[Prefetch, ...]:
+    """Asks for the lines of consecutive places from an index."""
+    line = LINE_BYTES // buffer.dtype.bytes
+    return tuple(Prefetch(buffer, simplify(index + place)) for place in places[::line])
 
 
 def _named(axis: Axis) -> tuple[str, int]:

@@ -93,7 +93,8 @@ class RegisterTile:
     at compile time. `vectors_outer` puts the loop over vector tiles around the loop over rows. If
     `parallel`, threads share the outer one of the two, or with `grid` both.
     If `turned`, tiles that are stored across their lanes are transposed in registers.
-    `ahead` asks the caches for the next tile of the operand that is read in place.
+    `ahead` asks the caches for the next tile of the operand that is read in place; `panels_ahead`,
+    while the inner tiles go by, for the next panel of the packed operand of the outer loop.
     A prologue is made inside `prologue` loops that move what is read of it: they come first then,
     and they alone share the threads. Inside none of them, all threads make it once.
     With `backwards` the vector tiles come from last to first: a kernel that runs again with the
@@ -110,6 +111,7 @@ class RegisterTile:
     parallel: bool
     grid: bool = False
     ahead: bool = False
+    panels_ahead: bool = False
     turned: bool = False
     prologue: int = 0
     backwards: bool = False
@@ -129,6 +131,8 @@ class RegisterTile:
             steps.append("turned")
         if self.ahead:
             steps.append("ahead")
+        if self.panels_ahead:
+            steps.append("panels ahead")
         if self.prologue:
             steps.append(f"prologue(inside {self.prologue})")
         if self.parallel:

@@ -107,6 +107,7 @@ def tiles_for_roles(
                 vector, source, row_packed, rows, vectors, dialect.lanes, outer, threads > 1,
                 ahead=ahead[source is VectorSource.DIRECT], turned=work.turned,
             )  # fmt: skip
+            schedule = replace(schedule, panels_ahead=_panels_pay(roles, schedule, core))
             cycles = _cycles(work, schedule, core)
             for inside, copied, share in prologues:
                 if inside:
@@ -124,13 +125,42 @@ def tiles_for_roles(
 def _comes_from_afar(roles: Roles, factor: int, tiled: tuple[Axis, ...], core: Core) -> bool:
     """True if a factor does not stay in the second-level cache, and neighbouring tiles of it are
     neighbours in memory, where no cache can foresee which line is read next."""
-    index, dtype = roles.contraction.factors[factor], roles.contraction.dtype
-    size = dtype.bytes * prod(
-        axis.extent
-        for axis in (*roles.contraction.axes, *roles.reduction)
-        if index.coefficient(axis)
+    if not tiled or roles.contraction.factors[factor].coefficient(tiled[-1]) != 1:
+        return False
+    return _factor_bytes(roles, factor) > core.second_cache // 2
+
+
+def _panels_pay(roles: Roles, schedule: RegisterTile, core: Core) -> bool:
+    """True if the panels of the outer loop come from beyond the second-level cache while the first
+    of several inner tiles would wait for them. With more inner tiles than a step of a panel has
+    elements, that is a small part of the time."""
+    outer = schedule.vector_operand if schedule.vectors_outer else 1 - schedule.vector_operand
+    packed = (
+        schedule.source is VectorSource.PACKED if schedule.vectors_outer else schedule.row_packed
     )
-    return size > core.second_cache // 2 and bool(tiled) and index.coefficient(tiled[-1]) == 1
+    if not packed or _factor_bytes(roles, outer) <= core.second_cache // 2:
+        return False
+    columns, rows = _tile_counts(roles, schedule)
+    if schedule.vectors_outer:
+        return 1 < rows <= schedule.vectors * schedule.lanes
+    return 1 < columns <= schedule.rows
+
+
+def _factor_bytes(roles: Roles, factor: int) -> int:
+    """Bytes of all elements of a factor that the contraction reads."""
+    contraction = roles.contraction
+    index = contraction.factors[factor]
+    axes = (*contraction.axes, *roles.reduction)
+    return contraction.dtype.bytes * prod(axis.extent for axis in axes if index.coefficient(axis))
+
+
+def _tile_counts(roles: Roles, schedule: RegisterTile) -> tuple[int, int]:
+    """The number of tiles along the vector axes and along the row axes."""
+    columns = prod(axis.extent for axis in roles.vectors[:-1])
+    columns *= -(-roles.vectors[-1].extent // (schedule.vectors * schedule.lanes))
+    rows = prod(axis.extent for axis in roles.rows[:-1])
+    rows *= -(-roles.rows[-1].extent // schedule.rows) if roles.rows else 1
+    return columns, rows
 
 
 def _prologues(roles: Roles, core: Core, threads: int) -> Iterator[tuple[int, float, float]]:
@@ -142,11 +172,7 @@ def _prologues(roles: Roles, core: Core, threads: int) -> Iterator[tuple[int, fl
         yield 0, 0.0, 1.0
         return
     element = contraction.dtype.bytes
-    weights = element * prod(
-        axis.extent
-        for axis in (*contraction.axes, *roles.reduction)
-        if contraction.factors[1 - prologue.factor].coefficient(axis)
-    )
+    weights = _factor_bytes(roles, 1 - prologue.factor)
     moving = prologue.moved_by(roles.outer)
     for inside in range(len(moving) + 1):
         fixed = moving[:inside]
@@ -177,16 +203,7 @@ def tile_shapes(rows: int, columns: int, dialect: VectorDialect) -> Iterator[tup
 
 def _vectors_outer(roles: Roles, vector: int) -> bool:
     """Put the loop over the larger operand's tiles outside, so that the smaller one is reread."""
-    factors = roles.contraction.factors
-    size = [
-        prod(
-            axis.extent
-            for axis in (*roles.contraction.axes, *roles.reduction)
-            if factor.coefficient(axis)
-        )
-        for factor in factors
-    ]
-    return size[vector] >= size[1 - vector]
+    return _factor_bytes(roles, vector) >= _factor_bytes(roles, 1 - vector)
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,10 +291,7 @@ def _cycles(work: _TiledWork, schedule: RegisterTile, core: Core) -> float:
 
 def _share(roles: Roles, schedule: RegisterTile, threads: int) -> float:
     """The part of the work that the busiest thread has."""
-    columns = prod(axis.extent for axis in roles.vectors[:-1])
-    columns *= -(-roles.vectors[-1].extent // (schedule.vectors * schedule.lanes))
-    rows = prod(axis.extent for axis in roles.rows[:-1])
-    rows *= -(-roles.rows[-1].extent // schedule.rows) if roles.rows else 1
+    columns, rows = _tile_counts(roles, schedule)
     units = prod(axis.extent for axis in roles.batch)
     units *= rows * columns if schedule.grid else columns if schedule.vectors_outer else rows
     return -(-units // threads) / units

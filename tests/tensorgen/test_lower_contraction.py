@@ -12,13 +12,26 @@ from hypothesis import strategies as st
 
 from tensorgen.contraction import contraction_of
 from tensorgen.dialects import VECTOR_DIALECTS
-from tensorgen.loop import For, LoopKind, Prefetch, Space, Store, TransposeBlock, statements
+from tensorgen.expr import Axis, Const, Expr, const
+from tensorgen.loop import (
+    Allocate,
+    Declare,
+    For,
+    LoopKind,
+    Prefetch,
+    Space,
+    Stmt,
+    Store,
+    TransposeBlock,
+    statements,
+)
 from tensorgen.lower import lower
+from tensorgen.lower_loops import replace_axes
 from tensorgen.schedule import RegisterTile, ScheduleError, VectorSource
 from tensorgen.sketch_tiles import register_tiles
 from tensorgen.target import Target
 from tensorgen.task import Task
-from tensorgen.types import float32, float64
+from tensorgen.types import float32, float64, int64
 from tests.compiled_kernels import (
     ISA_TARGETS,
     Case,
@@ -283,6 +296,62 @@ def test_what_comes_from_afar_is_asked_for_ahead() -> None:
                 s for s in statements(lower(task, schedule).kernel.body) if isinstance(s, Prefetch)
             ]
             assert schedule.ahead == expected == bool(asked), str(schedule)
+
+
+def asked_places(
+    body: tuple[Stmt, ...], values: dict[Axis, Expr], asked: dict[int, set[int]]
+) -> None:
+    """The flat places of every buffer, by its number, whose lines a kernel asks for."""
+    for statement in body:
+        match statement:
+            case For(axis=axis):
+                for value in range(axis.extent):
+                    asked_places(statement.body, {**values, axis: const(value, int64)}, asked)
+            case Allocate() | Declare():
+                asked_places(statement.body, values, asked)
+            case Prefetch(buffer=buffer):
+                place = replace_axes(statement.index, values)
+                assert isinstance(place, Const)
+                asked.setdefault(buffer.number, set()).add(int(place.value))
+            case _:
+                pass
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+@pytest.mark.parametrize(
+    "task",
+    [
+        matmul((), 21, 67, 3, constant=(False, True)),
+        matmul((), 67, 45, 3, constant=(True, False)),
+        convolution((3, 7), (2, 1), channels=(3, 71)),
+    ],
+    ids=str,
+)
+def test_every_line_of_the_next_panel_is_asked_for(task: Task, backwards: bool) -> None:
+    """Where packed panels come from afar, the tiles that read one ask for all of the next one."""
+    contraction = contraction_of(task)
+    assert contraction is not None
+    core = replace(typical_core("avx512", contraction.dtype), second_cache=0)
+    tried = 0
+    tiles = dict.fromkeys(e.schedule for e in register_tiles(task, contraction, core, 1))
+    for schedule in tuple(tiles)[::3]:
+        outer = schedule.vector_operand if schedule.vectors_outer else 1 - schedule.vector_operand
+        lowered = lower(task, replace(schedule, backwards=backwards))
+        packed = lowered.kernel.inputs[contraction.operands[outer]]
+        asked: dict[int, set[int]] = {}
+        asked_places(lowered.kernel.body, {}, asked)
+        if not schedule.panels_ahead:
+            assert packed.number not in asked or schedule.ahead
+            continue
+        tried += 1
+        packing = lowered.packing[packed.number]
+        assert packing is not None
+        panel = packed.size // packing.type.shape[0]
+        last = backwards and schedule.vectors_outer
+        others = range(packed.size - panel) if last else range(panel, packed.size)
+        lines = {place // 16 for place in asked[packed.number]}
+        assert lines >= {place // 16 for place in others}, str(schedule)
+    assert tried
 
 
 def test_relaid_constants_are_filled_with_zeros() -> None:
