@@ -16,7 +16,7 @@ its own with what the tiles inside read, so that it stays in the cache of the co
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -78,6 +78,11 @@ def lower_register_tile(task: Task, schedule: RegisterTile) -> tuple[LoopKernel,
     roles = assign_roles(contraction, schedule.vector_operand)
     if not roles.vectors:
         raise ScheduleError("register_tile: expected an axis along the lanes, got none")
+    if schedule.depth and (schedule.grid or not schedule.vectors_outer or not roles.rows):
+        raise ScheduleError(
+            "register_tile: expected rows inside the loop over vector tiles, which threads share, "
+            f"for sums in blocks, got {schedule}"
+        )
     return TileLowering.start(task, schedule, roles).kernel()
 
 
@@ -98,6 +103,8 @@ class TileLowering:
 
     `inputs` are by the number of the operand. The vector factor is read from `panel` if there is
     one: if it is `packed`, all its tiles are there already, else one at a time is copied there.
+    `sums` are the partial sums of all rows by the lanes of a vector tile, where sums are taken in
+    blocks.
     """
 
     schedule: RegisterTile
@@ -111,6 +118,7 @@ class TileLowering:
     axes: dict[Axis, Expr]
     slab: tuple[Slab, Buffer] | None = None
     fixed: tuple[Axis, ...] = ()
+    sums: Buffer | None = None
 
     @staticmethod
     def start(task: Task, schedule: RegisterTile, roles: Roles) -> TileLowering:
@@ -151,9 +159,15 @@ class TileLowering:
             part = Slab.of(contraction.prologue, fixed)
             space = Space.SCRATCH if fixed else Space.SHARED
             slab = part, numbers.buffer("padded", contraction.dtype, part.size, space)
+        sums = None
+        if schedule.depth:
+            moving = tuple(axis for axis in roles.rows if axis not in fixed)
+            size = _length(moving) * schedule.vectors * schedule.lanes
+            sums = numbers.buffer("sums", contraction.dtype, size, Space.SCRATCH)
         return TileLowering(
-            schedule, roles, numbers, tuple(inputs), output, packing, panel, False, {}, slab, fixed
-        )
+            schedule, roles, numbers, tuple(inputs), output, packing, panel, False, {}, slab, fixed,
+            sums,
+        )  # fmt: skip
 
     @property
     def contraction(self) -> Contraction:
@@ -161,7 +175,7 @@ class TileLowering:
 
     def kernel(self) -> tuple[LoopKernel, Packing]:
         """The loops over tiles, and the packing of the inputs."""
-        buffers = (self.panel, None if self.slab is None else self.slab[1])
+        buffers = (self.panel, None if self.slab is None else self.slab[1], self.sums)
         scratch = tuple(buffer for buffer in buffers if buffer is not None)
         kernel = LoopKernel(self.inputs, (self.output,), scratch, self.loops())
         return kernel, tuple(self.packing)
@@ -198,7 +212,9 @@ class TileLowering:
         body: list[Stmt] = []
         for outer in first:
             tiles: list[Stmt] = []
-            for inner in second:
+            if self.sums is not None:
+                tiles.append(self._blocked(outer, second, across))
+            for inner in second if self.sums is None else ():
                 row, column = (inner, outer) if schedule.vectors_outer else (outer, inner)
                 tile = self._tile(row, column)
                 if schedule.grid:
@@ -217,6 +233,37 @@ class TileLowering:
             )  # fmt: skip
             body = list(nested(around, (Allocate(buffer, (*made, *body)),), shared))
         return tuple(body)
+
+    def _blocked(
+        self, column: _Block, rows: Sequence[_Block], loops_of: Callable[[_Block], tuple[Axis, ...]]
+    ) -> Stmt:
+        """All rows of a vector tile, block after block of the sum."""
+        assert self.sums is not None
+        outer, inner = _cut_axes(self.roles.reduction, self.schedule.depth)
+        blocks = tuple(self.numbers.axis(f"{axis.name}_o", axis.extent) for axis in outer)
+        begin = {
+            axis: simplify(block * part.extent)
+            for axis, block, part in zip(self.roles.reduction, blocks, inner, strict=True)
+        }
+        place = self.numbers.axis("place", self.sums.size)
+        zero = For(place, (Store(self.sums, place, const(0, self.sums.dtype)),), LoopKind.SIMD)
+        summed: tuple[Stmt, ...] = ()
+        stored: tuple[Stmt, ...] = ()
+        for row in rows:
+            tile = self._tile(row, column, inner, begin)
+            summed += nested(loops_of(row), tile, LoopKind.SERIAL)
+            width = self.schedule.vectors * self.schedule.lanes
+            result = self._stored(row, column, self.sums, self._row_sums(row), width)
+            stored += nested(loops_of(row), result, LoopKind.SERIAL)
+        around = tuple(block for block in blocks if block.extent > 1)
+        return Allocate(self.sums, (zero, *nested(around, summed, LoopKind.SERIAL), *stored))
+
+    def _row_sums(self, row: _Block) -> Expr:
+        """Where the partial sums of a tile begin."""
+        outer = tuple(axis for axis in self.roles.rows[:-1] if axis not in self.fixed)
+        width = self.schedule.vectors * self.schedule.lanes
+        extent = self.roles.rows[-1].extent
+        return simplify((_row_major(outer, self.axes) * extent + row.start) * width)
 
     def pack(self) -> tuple[Stmt, ...]:
         """Copy all tiles of the vector factor into the panel."""
@@ -254,7 +301,15 @@ class TileLowering:
 
     # One tile
 
-    def _tile(self, row: _Block, column: _Block) -> tuple[Stmt, ...]:
+    def _tile(
+        self,
+        row: _Block,
+        column: _Block,
+        reduction: tuple[Axis, ...] | None = None,
+        begin: Mapping[Axis, Expr] | None = None,
+    ) -> tuple[Stmt, ...]:
+        """One tile over the whole reduction, into the result; or over the block of it that has the
+        extents of `reduction` and begins at `begin`, into the partial sums."""
         schedule, dtype = self.schedule, self.contraction.dtype
         lanes = schedule.lanes
         vectors = -(-column.length // lanes)
@@ -265,10 +320,27 @@ class TileLowering:
         right = [Register(f"vector_{v}", dtype, lanes) for v in range(vectors)]
         left = Register("element", dtype, lanes)
         flat = [register for group in accumulators for register in group]
-        statements: list[Stmt] = [Fill(register, const(0, dtype)) for register in flat]
+        places: list[Expr] = []
+        if self.sums is None:
+            statements: list[Stmt] = [Fill(register, const(0, dtype)) for register in flat]
+        else:
+            first, width = self._row_sums(row), schedule.vectors * lanes
+            places = [
+                simplify(first + (i * width + v * lanes))
+                for i in range(row.length)
+                for v in range(vectors)
+            ]
+            statements = [
+                VectorLoad(register, self.sums, place, lanes)
+                for register, place in zip(flat, places, strict=True)
+            ]
 
-        loops = tuple(self.numbers.axis(axis.name, axis.extent) for axis in self.roles.reduction)
+        inside = self.roles.reduction if reduction is None else reduction
+        loops = tuple(self.numbers.axis(axis.name, axis.extent) for axis in inside)
         point: dict[Axis, Expr] = dict(zip(self.roles.reduction, loops, strict=True))
+        if begin is not None:
+            point = {axis: simplify(begin[axis] + loop) for axis, loop in point.items()}
+            loops = tuple(loop for loop in loops if loop.extent > 1)
         step: list[Stmt] = []
         for v, register in enumerate(right):
             buffer, index = self._vector_element(column, point)
@@ -293,7 +365,13 @@ class TileLowering:
             )
         # Unrolled, compilers share broadcasts between steps and run out of registers.
         statements.extend(nested(loops, tuple(step), LoopKind.ROLLED))
-        statements.extend(self._finish(row, column, accumulators))
+        if self.sums is None:
+            statements.extend(self._finish(row, column, accumulators))
+        else:
+            statements.extend(
+                VectorStore(self.sums, place, register, lanes)
+                for register, place in zip(flat, places, strict=True)
+            )
         return (Declare((*flat, *right, left), tuple(statements)),)
 
     def _vector_element(self, column: _Block, point: dict[Axis, Expr]) -> tuple[Buffer, Expr]:
@@ -417,13 +495,7 @@ class TileLowering:
         """Bring the accumulators through the epilogue into the result."""
         lanes, contraction = self.schedule.lanes, self.contraction
         width = len(accumulators[0]) * lanes
-        row_axis = self.roles.rows[-1] if self.roles.rows else None
-        across = self.numbers.axis("i", row.length)
-        along = self.numbers.axis("lane", column.length)
-        values = dict(self.axes)
-        values[self.roles.vectors[-1]] = simplify(column.start + along)
-        if row_axis is not None:
-            values[row_axis] = simplify(row.start + across)
+        across, along, values = self._tile_axes(row, column)
         index = replace_axes(contraction.result, values)
         contiguous = affine(index).coefficient(along) == 1
         plain = isinstance(contraction.epilogue, Load) and (
@@ -446,23 +518,43 @@ class TileLowering:
             for i, group in enumerate(accumulators)
             for v, register in enumerate(group)
         )
-        element = tile.at(simplify(across * width + along))
+        stored = self._stored(row, column, tile, const(0, int64), width)
+        return (Allocate(tile, (*stores, *stored)),)
+
+    def _tile_axes(self, row: _Block, column: _Block) -> tuple[Axis, Axis, dict[Axis, Expr]]:
+        """Loops over the rows and the lanes of a tile, and where they are on the axes."""
+        across = self.numbers.axis("i", row.length)
+        along = self.numbers.axis("lane", column.length)
+        values = dict(self.axes)
+        values[self.roles.vectors[-1]] = simplify(column.start + along)
+        if self.roles.rows:
+            values[self.roles.rows[-1]] = simplify(row.start + across)
+        return across, along, values
+
+    def _stored(
+        self, row: _Block, column: _Block, tile: Buffer, first: Expr, width: int
+    ) -> tuple[Stmt, ...]:
+        """Bring sums, which lie from `first` in `tile`, through the epilogue into the result."""
+        lanes, contraction = self.schedule.lanes, self.contraction
+        across, along, values = self._tile_axes(row, column)
+        index = replace_axes(contraction.result, values)
+        element = tile.at(simplify(first + across * width + along))
         value = epilogue_value(contraction, self.inputs, self.output, values, element)
         # The axis along which neighbours in the tile lie nearer in the result is the inner one.
         nearness = affine(index).coefficient(across)
         if not 0 < nearness < affine(index).coefficient(along):
-            loops = For(across, (For(along, (Store(self.output, index, value),), LoopKind.SIMD),))
-            return (Allocate(tile, (*stores, loops)),)
+            loop = For(along, (Store(self.output, index, value),), LoopKind.SIMD)
+            return (For(across, (loop,)),)
         before, value = along_lanes(value, element, along)
         lanes_first = For(along, (Store(tile, element.indices[0], before),), LoopKind.SIMD)
-        first = (For(across, (lanes_first,)),) if before != element else ()
+        bounded = (For(across, (lanes_first,)),) if before != element else ()
         if self.schedule.turned and nearness == 1:
             result = Store(self.output, index, value)
             turned = stored_across(element, tile, result, across, along, lanes, self.numbers)
-            return (Allocate(tile, (*stores, *first, *turned)),)
+            return (*bounded, *turned)
         # One element after the other: compilers build slow shuffles or gathers of strided lanes.
         store = For(along, (For(across, (Store(self.output, index, value),)),), LoopKind.ROLLED)
-        return (Allocate(tile, (*stores, *first, store)),)
+        return (*bounded, store)
 
 
 def panel_size(roles: Roles, schedule: RegisterTile) -> int:
@@ -477,6 +569,26 @@ def _asked(buffer: Buffer, index: Expr, places: range) -> tuple[Prefetch, ...]:
     """Asks for the lines of consecutive places from an index."""
     line = LINE_BYTES // buffer.dtype.bytes
     return tuple(Prefetch(buffer, simplify(index + place)) for place in places[::line])
+
+
+def _cut_axes(axes: Sequence[Axis], depth: int) -> tuple[tuple[Axis, ...], tuple[Axis, ...]]:
+    """The axes cut in two, the outer and the inner part of each: `depth` points lie inside.
+
+    Only one of them has both parts. Raises ScheduleError if blocks of that size do not go round.
+    """
+    outer, inner = [], []
+    rest = depth
+    for axis in reversed(axes):
+        inside = min(rest, axis.extent)
+        if axis.extent % inside or rest % inside:
+            raise ScheduleError(
+                f"register_tile: expected a depth that divides {_length(axes)} products from the "
+                f"innermost axis, got {depth}"
+            )
+        outer.append(Axis(axis.position, axis.extent // inside, axis.name))
+        inner.append(Axis(axis.position, inside, axis.name))
+        rest //= inside
+    return tuple(outer[::-1]), tuple(inner[::-1])
 
 
 def _named(axis: Axis) -> tuple[str, int]:

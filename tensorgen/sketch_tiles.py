@@ -35,6 +35,12 @@ CONFLICTING_VECTOR = 5.0
 CACHE_PERIOD, CACHE_WAYS = 4096, 8
 """Addresses this many bytes apart share a set of the first-level cache, which has so many ways."""
 
+LINE = 64
+"""Bytes that a cache brings at once."""
+
+LEAST_DEPTH = 32
+"""Products of a block, at least: partial sums are read and written once a block."""
+
 MOST_VECTORS = 8
 """Vectors side by side in a tile."""
 
@@ -107,7 +113,11 @@ def tiles_for_roles(
                 vector, source, row_packed, rows, vectors, dialect.lanes, outer, threads > 1,
                 ahead=ahead[source is VectorSource.DIRECT], turned=work.turned,
             )  # fmt: skip
-            schedule = replace(schedule, panels_ahead=_panels_pay(roles, schedule, core))
+            schedule = replace(
+                schedule,
+                panels_ahead=_panels_pay(roles, schedule, core),
+                depth=_block_depth(roles, work, schedule, core),
+            )
             cycles = _cycles(work, schedule, core)
             for inside, copied, share in prologues:
                 if inside:
@@ -115,7 +125,7 @@ def tiles_for_roles(
                     yield Estimate(made, cycles * share + copied)
                     continue
                 yield Estimate(schedule, cycles * _share(roles, schedule, threads) + copied)
-                if threads > 1 and source is not VectorSource.RUNTIME:
+                if threads > 1 and source is not VectorSource.RUNTIME and not schedule.depth:
                     grid = replace(schedule, grid=True)
                     shared = cycles * _share(roles, grid, threads)
                     regions = _regions(roles, grid)
@@ -144,6 +154,35 @@ def _panels_pay(roles: Roles, schedule: RegisterTile, core: Core) -> bool:
     if schedule.vectors_outer:
         return 1 < rows <= schedule.vectors * schedule.lanes
     return 1 < columns <= schedule.rows
+
+
+def _block_depth(roles: Roles, work: _TiledWork, schedule: RegisterTile, core: Core) -> int:
+    """How many products a block of the sums has; 0 if they are not taken in blocks.
+
+    Blocks pay where a panel and the rows do not stay in the first cache together, and tiles would
+    read more of both than half of what the second one gives in that time. It must hold all rows,
+    which go by again for each vector tile.
+    """
+    if schedule.source is not VectorSource.PACKED or not schedule.vectors_outer:
+        return 0
+    if schedule.row_packed or not roles.rows or not core.second_cache >= work.row_span > 0:
+        return 0
+    first, (_, second_load) = core.loads[0][0], core.loads[1]
+    dialect = core.dialect
+    step = schedule.vectors * dialect.lanes * work.element_bytes + work.row_bytes(schedule.rows)
+    second_bytes = dialect.lanes * work.element_bytes * dialect.loads_per_cycle / second_load
+    cycles = schedule.rows * schedule.vectors / dialect.multiply_adds_per_cycle
+    if work.depth * step <= first or step <= second_bytes / 2 * cycles:
+        return 0
+    depth = 1
+    for axis in reversed(roles.reduction):
+        inside = min(axis.extent, max(int(first / step) // depth, 1))
+        while axis.extent % inside:
+            inside -= 1
+        depth *= inside
+        if inside < axis.extent:
+            break
+    return depth if depth >= LEAST_DEPTH else 0
 
 
 def _factor_bytes(roles: Roles, factor: int) -> int:
@@ -211,7 +250,8 @@ class _TiledWork:
     """What the estimates of all tiles of a contraction share: `depth` multiply-adds an element,
     `outer` repetitions of rows x columns. Runtime packing costs `pack` cycles an element, shared by
     `repeated` rows of tiles. Rows lie `row_distance` bytes apart; None without rows. The outermost
-    loop of a sum over the vector factor makes `steps` of `step_distance` bytes."""
+    loop of a sum over the vector factor makes `steps` of `step_distance` bytes. All rows span
+    `row_span` bytes; the innermost loop of a sum moves `row_step` bytes along them."""
 
     depth: int
     outer: int
@@ -225,6 +265,14 @@ class _TiledWork:
     row_distance: int | None
     step_distance: int
     steps: int
+    row_span: int
+    row_step: int
+
+    def row_bytes(self, rows: int) -> int:
+        """Bytes of the lines on which a step reads so many rows, and no step before it."""
+        distance = self.row_distance or 0
+        lines = rows * LINE if distance >= LINE else (rows - 1) * distance + LINE
+        return lines * min(self.row_step, LINE) // LINE
 
 
 def _tiled_work(roles: Roles, vector: int, dialect: VectorDialect) -> _TiledWork:
@@ -255,6 +303,14 @@ def _tiled_work(roles: Roles, vector: int, dialect: VectorDialect) -> _TiledWork
         row_distance=distance,
         step_distance=step_distance,
         steps=steps,
+        row_span=element_bytes
+        * sum(
+            abs(factors[1 - vector].coefficient(axis)) * (axis.extent - 1)
+            for axis in (*roles.rows, *roles.reduction)
+        ),
+        row_step=abs(factors[1 - vector].coefficient(roles.reduction[-1])) * element_bytes
+        if roles.reduction
+        else 0,
     )
 
 
@@ -262,7 +318,8 @@ def _cycles(work: _TiledWork, schedule: RegisterTile, core: Core) -> float:
     """Cycles of all tiles on one core."""
     dialect = core.dialect
     width = schedule.vectors * dialect.lanes
-    panel = work.depth * width * work.element_bytes
+    depth = schedule.depth or work.depth
+    panel = depth * width * work.element_bytes
     load = core.vector_load(panel)
     if schedule.source is VectorSource.DIRECT and _collide(work.steps, work.step_distance):
         load = max(load, CONFLICTING_VECTOR)
@@ -283,6 +340,8 @@ def _cycles(work: _TiledWork, schedule: RegisterTile, core: Core) -> float:
             else:
                 each = TURNED_STORE if work.turned else TRANSPOSED_STORE
                 store = rows * min(columns, vectors * dialect.lanes) * each
+            if schedule.depth:
+                store += work.depth // depth * (2.0 * rows * vectors + TILE_OVERHEAD)
             total += column_tiles * row_tiles * (work.depth * step + store + TILE_OVERHEAD)
         if schedule.source is VectorSource.RUNTIME:
             total += column_tiles * work.depth * columns * work.pack / work.repeated
