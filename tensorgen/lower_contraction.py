@@ -4,11 +4,10 @@ A tile of `rows` x `vectors` accumulators lives in vector registers over the who
 step loads `vectors` vectors of one factor, broadcasts `rows` elements of the other and does
 `rows * vectors` multiply-adds. Then the tile goes through a small array, from where the epilogue
 stores it to wherever the result wants it. (The scheme of Goto and van de Geijn, "Anatomy of
-high-performance matrix multiplication", 2008, without the cache blocking.)
+high-performance matrix multiplication", 2008, its blocks of the reduction where they pay.)
 
-Layouts of relaid factors, zero-filled up to whole tiles:
-- vector factor: batch, outer vector axes, vector tile, reduction, lane;
-- broadcast factor: batch, outer row axes, row tile, reduction, row.
+Where that saves reading, sums are taken in blocks: the tiles of all rows go over one block of the
+reduction, and leave their accumulators in a buffer until the next one.
 
 A prologue (padding) is made slab by slab: inside the outermost loops each thread fills a slab of
 its own with what the tiles inside read, so that it stays in the cache of the core that reads it.
@@ -18,22 +17,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
 
 from tensorgen.contraction import Contraction, Roles, assign_roles, contraction_of
 from tensorgen.expr import (
     Axis,
     Expr,
     Load,
-    Tensor,
     TensorExpr,
-    compute,
     const,
     operand_name,
-    select,
-    substitute,
 )
-from tensorgen.flat import flat_index
 from tensorgen.loop import (
     Allocate,
     Buffer,
@@ -53,16 +46,16 @@ from tensorgen.loop import (
     VectorStore,
     nested,
 )
-from tensorgen.lower_epilogue import along_lanes, epilogue_value
+from tensorgen.lower_epilogue import epilogue_value, stored_tile
 from tensorgen.lower_loops import Span, replace_axes, spans
 from tensorgen.lower_panel import PanelTile
 from tensorgen.lower_prologue import slab_loops
-from tensorgen.lower_transpose import stored_across
+from tensorgen.packing import cut_axes, length_of, packed_factor, panel_axes, row_major
 from tensorgen.prologue import Slab
 from tensorgen.schedule import RegisterTile, ScheduleError, VectorSource
 from tensorgen.simplify import Affine, affine, simplify
 from tensorgen.task import Task
-from tensorgen.types import TensorType, int64
+from tensorgen.types import int64
 
 LINE_BYTES = 64
 """Bytes that a cache brings at once, on every machine worth asking ahead on."""
@@ -128,12 +121,12 @@ class TileLowering:
         if schedule.source is VectorSource.PACKED:
             operand = contraction.operands[vector]
             width = schedule.vectors * schedule.lanes
-            packing[operand] = _packed(
+            packing[operand] = packed_factor(
                 task.inputs[operand], contraction.factors[vector], roles, roles.vectors, width
             )
         if schedule.row_packed:
             operand = contraction.operands[1 - vector]
-            packing[operand] = _packed(
+            packing[operand] = packed_factor(
                 task.inputs[operand],
                 contraction.factors[1 - vector],
                 roles,
@@ -150,7 +143,7 @@ class TileLowering:
         output = numbers.buffer("out", result.dtype, result.size, Space.OUTPUT)
         panel = None
         if schedule.source is VectorSource.RUNTIME:
-            size = _length(roles.reduction) * schedule.vectors * schedule.lanes
+            size = length_of(roles.reduction) * schedule.vectors * schedule.lanes
             panel = numbers.buffer("panel", contraction.dtype, size, Space.SCRATCH)
         slab = None
         fixed: tuple[Axis, ...] = ()
@@ -162,7 +155,7 @@ class TileLowering:
         sums = None
         if schedule.depth:
             moving = tuple(axis for axis in roles.rows if axis not in fixed)
-            size = _length(moving) * schedule.vectors * schedule.lanes
+            size = length_of(moving) * schedule.vectors * schedule.lanes
             sums = numbers.buffer("sums", contraction.dtype, size, Space.SCRATCH)
         return TileLowering(
             schedule, roles, numbers, tuple(inputs), output, packing, panel, False, {}, slab, fixed,
@@ -239,7 +232,7 @@ class TileLowering:
     ) -> Stmt:
         """All rows of a vector tile, block after block of the sum."""
         assert self.sums is not None
-        outer, inner = _cut_axes(self.roles.reduction, self.schedule.depth)
+        outer, inner = cut_axes(self.roles.reduction, self.schedule.depth)
         blocks = tuple(self.numbers.axis(f"{axis.name}_o", axis.extent) for axis in outer)
         begin = {
             axis: simplify(block * part.extent)
@@ -263,7 +256,7 @@ class TileLowering:
         outer = tuple(axis for axis in self.roles.rows[:-1] if axis not in self.fixed)
         width = self.schedule.vectors * self.schedule.lanes
         extent = self.roles.rows[-1].extent
-        return simplify((_row_major(outer, self.axes) * extent + row.start) * width)
+        return simplify((row_major(outer, self.axes) * extent + row.start) * width)
 
     def pack(self) -> tuple[Stmt, ...]:
         """Copy all tiles of the vector factor into the panel."""
@@ -376,7 +369,7 @@ class TileLowering:
 
     def _vector_element(self, column: _Block, point: dict[Axis, Expr]) -> tuple[Buffer, Expr]:
         """Buffer and flat index of the first lane of a tile at a point of the reduction."""
-        position = _row_major(self.roles.reduction, point)
+        position = row_major(self.roles.reduction, point)
         width = self.schedule.vectors * self.schedule.lanes
         if self.panel is not None and not self.packed:
             return self.panel, simplify(position * width)
@@ -384,7 +377,7 @@ class TileLowering:
         if self.packed or self.schedule.source is VectorSource.PACKED:
             buffer = buffer if self.panel is None else self.panel
             tile = self._packed_tile(factor, self.roles.vectors, width, column.tile)
-            length = _length(self.roles.reduction)
+            length = length_of(self.roles.reduction)
             return buffer, simplify((tile * length + position) * width)
         values = {**self.axes, **point, self.roles.vectors[-1]: column.start}
         return buffer, replace_axes(factor.expr, values)
@@ -393,9 +386,9 @@ class TileLowering:
         """Buffer and flat index of the broadcast element in row `i` of a tile."""
         buffer, factor = self._read(1 - self.schedule.vector_operand)
         if self.schedule.row_packed:
-            position = _row_major(self.roles.reduction, point)
+            position = row_major(self.roles.reduction, point)
             tile = self._packed_tile(factor, self.roles.rows, self.schedule.rows, row.tile)
-            length = _length(self.roles.reduction)
+            length = length_of(self.roles.reduction)
             return buffer, simplify((tile * length + position) * self.schedule.rows + i)
         values = {**self.axes, **point}
         if self.roles.rows:
@@ -446,20 +439,20 @@ class TileLowering:
         number = number - 1 if schedule.backwards and schedule.vectors_outer else number + 1
         outer = tuple(axis for axis in inside[:-1] if axis not in self.fixed)
         count = -(-inside[-1].extent // length) if inside else 1
-        done = _row_major(outer, self.axes) * count + tile.tile
-        depth = _length(roles.reduction)
-        share = -(-width // (_length(outer) * count))
-        step = done * depth + _row_major(roles.reduction, point)
+        done = row_major(outer, self.axes) * count + tile.tile
+        depth = length_of(roles.reduction)
+        share = -(-width // (length_of(outer) * count))
+        step = done * depth + row_major(roles.reduction, point)
         return _asked(buffer, number * (depth * width) + step * share, range(share))
 
     def _packed_tile(
         self, factor: Affine, tiled: tuple[Axis, ...], length: int, tile: Expr
     ) -> Expr:
         """Number of a panel in a relaid factor."""
-        outer = _panel_axes(factor, self.roles, tiled)
+        outer = panel_axes(factor, self.roles, tiled)
         values = dict(self.axes)
         count = -(-tiled[-1].extent // length) if tiled else 1
-        return simplify(_row_major(outer, values) * count + tile)
+        return simplify(row_major(outer, values) * count + tile)
 
     def _pack_panel(self, column: _Block) -> tuple[Stmt, ...]:
         """Copy one tile of the vector factor into the panel, zero-filled."""
@@ -469,7 +462,7 @@ class TileLowering:
         first: Expr = const(0, int64)
         if self.packed:
             tile = self._packed_tile(factor, self.roles.vectors, width, column.tile)
-            first = tile * (_length(self.roles.reduction) * width)
+            first = tile * (length_of(self.roles.reduction) * width)
 
         def element(point: Mapping[Axis, Expr], lane: Expr) -> Expr:
             vector = simplify(column.start + lane)
@@ -535,34 +528,12 @@ class TileLowering:
         self, row: _Block, column: _Block, tile: Buffer, first: Expr, width: int
     ) -> tuple[Stmt, ...]:
         """Bring sums, which lie from `first` in `tile`, through the epilogue into the result."""
-        lanes, contraction = self.schedule.lanes, self.contraction
         across, along, values = self._tile_axes(row, column)
-        index = replace_axes(contraction.result, values)
         element = tile.at(simplify(first + across * width + along))
-        value = epilogue_value(contraction, self.inputs, self.output, values, element)
-        # The axis along which neighbours in the tile lie nearer in the result is the inner one.
-        nearness = affine(index).coefficient(across)
-        if not 0 < nearness < affine(index).coefficient(along):
-            loop = For(along, (Store(self.output, index, value),), LoopKind.SIMD)
-            return (For(across, (loop,)),)
-        before, value = along_lanes(value, element, along)
-        lanes_first = For(along, (Store(tile, element.indices[0], before),), LoopKind.SIMD)
-        bounded = (For(across, (lanes_first,)),) if before != element else ()
-        if self.schedule.turned and nearness == 1:
-            result = Store(self.output, index, value)
-            turned = stored_across(element, tile, result, across, along, lanes, self.numbers)
-            return (*bounded, *turned)
-        # One element after the other: compilers build slow shuffles or gathers of strided lanes.
-        store = For(along, (For(across, (Store(self.output, index, value),)),), LoopKind.ROLLED)
-        return (*bounded, store)
-
-
-def panel_size(roles: Roles, schedule: RegisterTile) -> int:
-    """Elements of a panel that holds all tiles of the vector factor."""
-    *outer, column = roles.vectors
-    width = schedule.vectors * schedule.lanes
-    tiles = _length(outer) * -(-column.extent // width)
-    return tiles * _length(roles.reduction) * width
+        value = epilogue_value(self.contraction, self.inputs, self.output, values, element)
+        result = Store(self.output, replace_axes(self.contraction.result, values), value)
+        block = self.schedule.lanes if self.schedule.turned else 0
+        return stored_tile(result, tile, element, across, along, block, self.numbers)
 
 
 def _asked(buffer: Buffer, index: Expr, places: range) -> tuple[Prefetch, ...]:
@@ -571,73 +542,6 @@ def _asked(buffer: Buffer, index: Expr, places: range) -> tuple[Prefetch, ...]:
     return tuple(Prefetch(buffer, simplify(index + place)) for place in places[::line])
 
 
-def _cut_axes(axes: Sequence[Axis], depth: int) -> tuple[tuple[Axis, ...], tuple[Axis, ...]]:
-    """The axes cut in two, the outer and the inner part of each: `depth` points lie inside.
-
-    Only one of them has both parts. Raises ScheduleError if blocks of that size do not go round.
-    """
-    outer, inner = [], []
-    rest = depth
-    for axis in reversed(axes):
-        inside = min(rest, axis.extent)
-        if axis.extent % inside or rest % inside:
-            raise ScheduleError(
-                f"register_tile: expected a depth that divides {_length(axes)} products from the "
-                f"innermost axis, got {depth}"
-            )
-        outer.append(Axis(axis.position, axis.extent // inside, axis.name))
-        inner.append(Axis(axis.position, inside, axis.name))
-        rest //= inside
-    return tuple(outer[::-1]), tuple(inner[::-1])
-
-
 def _named(axis: Axis) -> tuple[str, int]:
     """Display name and extent of an axis."""
     return axis.name, axis.extent
-
-
-def _length(axes: Sequence[Axis]) -> int:
-    return prod(axis.extent for axis in axes)
-
-
-def _row_major(axes: Sequence[Axis], values: dict[Axis, Expr]) -> Expr:
-    """The row-major position of a point on a grid of axes."""
-    return flat_index([values[axis] for axis in axes], tuple(axis.extent for axis in axes))
-
-
-def _panel_axes(factor: Affine, roles: Roles, tiled: tuple[Axis, ...]) -> tuple[Axis, ...]:
-    """The axes that select a panel of a relaid factor, besides its tile."""
-    batch = tuple(axis for axis in roles.batch if factor.coefficient(axis))
-    return (*batch, *tiled[:-1])
-
-
-def _packed(
-    original: TensorType, factor: Affine, roles: Roles, tiled: tuple[Axis, ...], length: int
-) -> TensorExpr:
-    """A relaid factor as an expression over the flattened original."""
-    outer = _panel_axes(factor, roles, tiled)
-    extent = tiled[-1].extent if tiled else 1
-    tiles = -(-extent // length)
-    shape = (
-        *(axis.extent for axis in outer),
-        tiles,
-        *(axis.extent for axis in roles.reduction),
-        length,
-    )
-    source = Tensor(0, TensorType(original.dtype, (original.size,)))
-
-    def element(*indices: Expr) -> Expr:
-        tile, part = indices[len(outer)], indices[-1]
-        position = tile * length + part
-        values: dict[Axis, Expr] = dict(zip(outer, indices[: len(outer)], strict=True))
-        values.update(zip(roles.reduction, indices[len(outer) + 1 : -1], strict=True))
-        if tiled:
-            values[tiled[-1]] = position
-        load = source[
-            substitute(factor.expr, lambda t: values.get(t) if isinstance(t, Axis) else None)
-        ]
-        if extent % length == 0:
-            return load
-        return select(position < extent, load, const(0, original.dtype))
-
-    return compute(shape, element)
