@@ -25,9 +25,10 @@ from tensorgen.loop import (
     Stmt,
     nested,
 )
-from tensorgen.lower_contraction import TileLowering, panel_size
+from tensorgen.lower_contraction import TileLowering
 from tensorgen.lower_loops import replace_axes, spans
 from tensorgen.lower_rows import RowPlaces, allocated, lower_row, row_places
+from tensorgen.packing import panel_size
 from tensorgen.parameters import parameter_buffers
 from tensorgen.schedule import AttentionTile, RegisterTile, ScheduleError, VectorSource
 from tensorgen.simplify import affine, simplify

@@ -4,11 +4,10 @@ A tile of `rows` x `vectors` accumulators lives in vector registers over the who
 step loads `vectors` vectors of one factor, broadcasts `rows` elements of the other and does
 `rows * vectors` multiply-adds. Then the tile goes through a small array, from where the epilogue
 stores it to wherever the result wants it. (The scheme of Goto and van de Geijn, "Anatomy of
-high-performance matrix multiplication", 2008, without the cache blocking.)
+high-performance matrix multiplication", 2008, its blocks of the reduction where they pay.)
 
-Layouts of relaid factors, zero-filled up to whole tiles:
-- vector factor: batch, outer vector axes, vector tile, reduction, lane;
-- broadcast factor: batch, outer row axes, row tile, reduction, row.
+Where that saves reading, sums are taken in blocks: the tiles of all rows go over one block of the
+reduction, and leave their accumulators in a buffer until the next one.
 
 A prologue (padding) is made slab by slab: inside the outermost loops each thread fills a slab of
 its own with what the tiles inside read, so that it stays in the cache of the core that reads it.
@@ -19,22 +18,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from math import prod
 
 from tensorgen.contraction import Contraction, Roles, assign_roles, contraction_of
 from tensorgen.expr import (
     Axis,
     Expr,
     Load,
-    Tensor,
     TensorExpr,
-    compute,
     const,
     operand_name,
-    select,
-    substitute,
 )
-from tensorgen.flat import flat_index
 from tensorgen.loop import (
     Allocate,
     Buffer,
@@ -55,16 +48,16 @@ from tensorgen.loop import (
     VectorStore,
     nested,
 )
-from tensorgen.lower_epilogue import along_lanes, epilogue_value
+from tensorgen.lower_epilogue import epilogue_value, stored_tile
 from tensorgen.lower_loops import Span, replace_axes, spans
 from tensorgen.lower_panel import PanelTile
 from tensorgen.lower_prologue import slab_loops
-from tensorgen.lower_transpose import stored_across
+from tensorgen.packing import cut_axes, length_of, packed_factor, panel_axes, row_major
 from tensorgen.prologue import Slab
 from tensorgen.schedule import RegisterTile, ScheduleError, VectorSource
 from tensorgen.simplify import Affine, affine, simplify
 from tensorgen.task import Task
-from tensorgen.types import TensorType, int64
+from tensorgen.types import int64
 
 LINE_BYTES = 64
 """Bytes that a cache brings at once, on every machine worth asking ahead on."""
@@ -80,6 +73,11 @@ def lower_register_tile(task: Task, schedule: RegisterTile) -> tuple[LoopKernel,
     roles = assign_roles(contraction, schedule.vector_operand)
     if not roles.vectors:
         raise ScheduleError("register_tile: expected an axis along the lanes, got none")
+    if schedule.depth and (schedule.grid or not schedule.vectors_outer or not roles.rows):
+        raise ScheduleError(
+            "register_tile: expected rows inside the loop over vector tiles, which threads share, "
+            f"for sums in blocks, got {schedule}"
+        )
     return TileLowering.start(task, schedule, roles).kernel()
 
 
@@ -118,6 +116,8 @@ class TileLowering:
 
     `inputs` are by the number of the operand. The vector factor is read from `panel` if there is
     one: if it is `packed`, all its tiles are there already, else one at a time is copied there.
+    `sums` are the partial sums of all rows by the lanes of a vector tile, where sums are taken in
+    blocks.
     """
 
     schedule: RegisterTile
@@ -131,6 +131,7 @@ class TileLowering:
     axes: dict[Axis, Expr]
     slab: tuple[Slab, Buffer] | None = None
     fixed: tuple[Axis, ...] = ()
+    sums: Buffer | None = None
 
     @staticmethod
     def start(task: Task, schedule: RegisterTile, roles: Roles) -> TileLowering:
@@ -140,12 +141,12 @@ class TileLowering:
         if schedule.source is VectorSource.PACKED:
             operand = contraction.operands[vector]
             width = schedule.vectors * schedule.lanes
-            packing[operand] = _packed(
+            packing[operand] = packed_factor(
                 task.inputs[operand], contraction.factors[vector], roles, roles.vectors, width
             )
         if schedule.row_packed:
             operand = contraction.operands[1 - vector]
-            packing[operand] = _packed(
+            packing[operand] = packed_factor(
                 task.inputs[operand],
                 contraction.factors[1 - vector],
                 roles,
@@ -162,7 +163,7 @@ class TileLowering:
         output = numbers.buffer("out", result.dtype, result.size, Space.OUTPUT)
         panel = None
         if schedule.source is VectorSource.RUNTIME:
-            size = _length(roles.reduction) * schedule.vectors * schedule.lanes
+            size = length_of(roles.reduction) * schedule.vectors * schedule.lanes
             panel = numbers.buffer("panel", contraction.dtype, size, Space.SCRATCH)
         slab = None
         fixed: tuple[Axis, ...] = ()
@@ -171,9 +172,15 @@ class TileLowering:
             part = Slab.of(contraction.prologue, fixed)
             space = Space.SCRATCH if fixed else Space.SHARED
             slab = part, numbers.buffer("padded", contraction.dtype, part.size, space)
+        sums = None
+        if schedule.depth:
+            moving = tuple(axis for axis in roles.rows if axis not in fixed)
+            size = length_of(moving) * schedule.vectors * schedule.lanes
+            sums = numbers.buffer("sums", contraction.dtype, size, Space.SCRATCH)
         return TileLowering(
-            schedule, roles, numbers, tuple(inputs), output, packing, panel, False, {}, slab, fixed
-        )
+            schedule, roles, numbers, tuple(inputs), output, packing, panel, False, {}, slab, fixed,
+            sums,
+        )  # fmt: skip
 
     @property
     def contraction(self) -> Contraction:
@@ -181,7 +188,7 @@ class TileLowering:
 
     def kernel(self) -> tuple[LoopKernel, Packing]:
         """The loops over tiles, and the packing of the inputs."""
-        buffers = (self.panel, None if self.slab is None else self.slab[1])
+        buffers = (self.panel, None if self.slab is None else self.slab[1], self.sums)
         scratch = tuple(buffer for buffer in buffers if buffer is not None)
         kernel = LoopKernel(self.inputs, (self.output,), scratch, self.loops())
         return kernel, tuple(self.packing)
@@ -231,7 +238,9 @@ class TileLowering:
 
         def line(outer: _Block) -> tuple[Stmt, ...]:
             tiles: tuple[Stmt, ...] = ()
-            for turns in second:
+            if self.sums is not None:
+                tiles = (self._blocked(outer, second, across),)
+            for turns in second if self.sums is None else ():
                 chosen = turns.chosen(partial(tile, outer))
                 tiles += nested(inside(turns), chosen, LoopKind.SERIAL)
             if self.panel is None or self.packed:
@@ -257,6 +266,38 @@ class TileLowering:
             )  # fmt: skip
             body = list(nested(around, (Allocate(buffer, (*made, *body)),), shared))
         return tuple(body)
+
+    def _blocked(
+        self, column: _Block, rows: Sequence[_Turns], loops_of: Callable[[_Turns], tuple[Axis, ...]]
+    ) -> Stmt:
+        """All rows of a vector tile, block after block of the sum."""
+        assert self.sums is not None
+        outer, inner = cut_axes(self.roles.reduction, self.schedule.depth)
+        blocks = tuple(self.numbers.axis(f"{axis.name}_o", axis.extent) for axis in outer)
+        begin = {
+            axis: simplify(block * part.extent)
+            for axis, block, part in zip(self.roles.reduction, blocks, inner, strict=True)
+        }
+        place = self.numbers.axis("place", self.sums.size)
+        zero = For(place, (Store(self.sums, place, const(0, self.sums.dtype)),), LoopKind.SIMD)
+        summed: tuple[Stmt, ...] = ()
+        stored: tuple[Stmt, ...] = ()
+        width = self.schedule.vectors * self.schedule.lanes
+        for turns in rows:
+            row = turns.block
+            tile = self._tile(row, column, inner, begin)
+            summed += nested(loops_of(turns), tile, LoopKind.SERIAL)
+            result = self._stored(row, column, self.sums, self._row_sums(row), width)
+            stored += nested(loops_of(turns), result, LoopKind.SERIAL)
+        around = tuple(block for block in blocks if block.extent > 1)
+        return Allocate(self.sums, (zero, *nested(around, summed, LoopKind.SERIAL), *stored))
+
+    def _row_sums(self, row: _Block) -> Expr:
+        """Where the partial sums of a tile begin."""
+        outer = tuple(axis for axis in self.roles.rows[:-1] if axis not in self.fixed)
+        width = self.schedule.vectors * self.schedule.lanes
+        extent = self.roles.rows[-1].extent
+        return simplify((row_major(outer, self.axes) * extent + row.start) * width)
 
     def pack(self) -> tuple[Stmt, ...]:
         """Copy all tiles of the vector factor into the panel."""
@@ -311,7 +352,15 @@ class TileLowering:
 
     # One tile
 
-    def _tile(self, row: _Block, column: _Block) -> tuple[Stmt, ...]:
+    def _tile(
+        self,
+        row: _Block,
+        column: _Block,
+        reduction: tuple[Axis, ...] | None = None,
+        begin: Mapping[Axis, Expr] | None = None,
+    ) -> tuple[Stmt, ...]:
+        """One tile over the whole reduction, into the result; or over the block of it that has the
+        extents of `reduction` and begins at `begin`, into the partial sums."""
         schedule, dtype = self.schedule, self.contraction.dtype
         lanes = schedule.lanes
         vectors = -(-column.length // lanes)
@@ -322,10 +371,27 @@ class TileLowering:
         right = [Register(f"vector_{v}", dtype, lanes) for v in range(vectors)]
         left = Register("element", dtype, lanes)
         flat = [register for group in accumulators for register in group]
-        statements: list[Stmt] = [Fill(register, const(0, dtype)) for register in flat]
+        places: list[Expr] = []
+        if self.sums is None:
+            statements: list[Stmt] = [Fill(register, const(0, dtype)) for register in flat]
+        else:
+            first, width = self._row_sums(row), schedule.vectors * lanes
+            places = [
+                simplify(first + (i * width + v * lanes))
+                for i in range(row.length)
+                for v in range(vectors)
+            ]
+            statements = [
+                VectorLoad(register, self.sums, place, lanes)
+                for register, place in zip(flat, places, strict=True)
+            ]
 
-        loops = tuple(self.numbers.axis(axis.name, axis.extent) for axis in self.roles.reduction)
+        inside = self.roles.reduction if reduction is None else reduction
+        loops = tuple(self.numbers.axis(axis.name, axis.extent) for axis in inside)
         point: dict[Axis, Expr] = dict(zip(self.roles.reduction, loops, strict=True))
+        if begin is not None:
+            point = {axis: simplify(begin[axis] + loop) for axis, loop in point.items()}
+            loops = tuple(loop for loop in loops if loop.extent > 1)
         step: list[Stmt] = []
         for v, register in enumerate(right):
             buffer, index = self._vector_element(column, point)
@@ -350,12 +416,18 @@ class TileLowering:
             )
         # Unrolled, compilers share broadcasts between steps and run out of registers.
         statements.extend(nested(loops, tuple(step), LoopKind.ROLLED))
-        statements.extend(self._finish(row, column, accumulators))
+        if self.sums is None:
+            statements.extend(self._finish(row, column, accumulators))
+        else:
+            statements.extend(
+                VectorStore(self.sums, place, register, lanes)
+                for register, place in zip(flat, places, strict=True)
+            )
         return (Declare((*flat, *right, left), tuple(statements)),)
 
     def _vector_element(self, column: _Block, point: dict[Axis, Expr]) -> tuple[Buffer, Expr]:
         """Buffer and flat index of the first lane of a tile at a point of the reduction."""
-        position = _row_major(self.roles.reduction, point)
+        position = row_major(self.roles.reduction, point)
         width = self.schedule.vectors * self.schedule.lanes
         if self.panel is not None and not self.packed:
             return self.panel, simplify(position * width)
@@ -363,7 +435,7 @@ class TileLowering:
         if self.packed or self.schedule.source is VectorSource.PACKED:
             buffer = buffer if self.panel is None else self.panel
             tile = self._packed_tile(factor, self.roles.vectors, width, column.tile)
-            length = _length(self.roles.reduction)
+            length = length_of(self.roles.reduction)
             return buffer, simplify((tile * length + position) * width)
         values = {**self.axes, **point, self.roles.vectors[-1]: column.start}
         return buffer, replace_axes(factor.expr, values)
@@ -372,9 +444,9 @@ class TileLowering:
         """Buffer and flat index of the broadcast element in row `i` of a tile."""
         buffer, factor = self._read(1 - self.schedule.vector_operand)
         if self.schedule.row_packed:
-            position = _row_major(self.roles.reduction, point)
+            position = row_major(self.roles.reduction, point)
             tile = self._packed_tile(factor, self.roles.rows, self.schedule.rows, row.tile)
-            length = _length(self.roles.reduction)
+            length = length_of(self.roles.reduction)
             return buffer, simplify((tile * length + position) * self.schedule.rows + i)
         values = {**self.axes, **point}
         if self.roles.rows:
@@ -384,30 +456,61 @@ class TileLowering:
     def _prefetches(
         self, row: _Block, column: _Block, point: dict[Axis, Expr]
     ) -> tuple[Prefetch, ...]:
-        """The lines of the next tile of the factor that is read in place, at a point of the
-        reduction."""
+        """The lines of what is read next, at a point of the reduction: the next tile of the factor
+        that is read in place, and the part of the next panel that this tile asks for."""
+        asked: tuple[Prefetch, ...] = ()
+        if self.schedule.ahead:
+            asked += self._tile_ahead(row, column, point)
+        if self.schedule.panels_ahead:
+            asked += self._panel_ahead(row, column, point)
+        return asked
+
+    def _tile_ahead(
+        self, row: _Block, column: _Block, point: dict[Axis, Expr]
+    ) -> tuple[Prefetch, ...]:
+        """The lines of the next tile of the factor that is read in place."""
         schedule = self.schedule
-        if not schedule.ahead:
-            return ()
         if schedule.source is VectorSource.DIRECT:
             buffer, index = self._vector_element(column, point)
             length = schedule.vectors * schedule.lanes
         else:
             buffer, index = self._row_element(row, 0, point)
             length = schedule.rows
-        line = LINE_BYTES // buffer.dtype.bytes
-        return tuple(
-            Prefetch(buffer, simplify(index + place)) for place in range(length, 2 * length, line)
-        )
+        return _asked(buffer, index, range(length, 2 * length))
+
+    def _panel_ahead(
+        self, row: _Block, column: _Block, point: dict[Axis, Expr]
+    ) -> tuple[Prefetch, ...]:
+        """The lines of the panel after this one. The tiles that read a panel ask for as many of
+        them at each step: the first tile for the first lines."""
+        schedule, roles = self.schedule, self.roles
+        if schedule.vectors_outer:
+            panel, width = column, schedule.vectors * schedule.lanes
+            tiled, inside, tile = roles.vectors, roles.rows, row
+            factor, length = schedule.vector_operand, schedule.rows
+        else:
+            panel, width = row, schedule.rows
+            tiled, inside, tile = roles.rows, roles.vectors, column
+            factor, length = 1 - schedule.vector_operand, schedule.vectors * schedule.lanes
+        buffer, index = self._read(factor)
+        number = self._packed_tile(index, tiled, width, panel.tile)
+        number = number - 1 if schedule.backwards and schedule.vectors_outer else number + 1
+        outer = tuple(axis for axis in inside[:-1] if axis not in self.fixed)
+        count = -(-inside[-1].extent // length) if inside else 1
+        done = row_major(outer, self.axes) * count + tile.tile
+        depth = length_of(roles.reduction)
+        share = -(-width // (length_of(outer) * count))
+        step = done * depth + row_major(roles.reduction, point)
+        return _asked(buffer, number * (depth * width) + step * share, range(share))
 
     def _packed_tile(
         self, factor: Affine, tiled: tuple[Axis, ...], length: int, tile: Expr
     ) -> Expr:
         """Number of a panel in a relaid factor."""
-        outer = _panel_axes(factor, self.roles, tiled)
+        outer = panel_axes(factor, self.roles, tiled)
         values = dict(self.axes)
         count = -(-tiled[-1].extent // length) if tiled else 1
-        return simplify(_row_major(outer, values) * count + tile)
+        return simplify(row_major(outer, values) * count + tile)
 
     def _pack_panel(self, column: _Block) -> tuple[Stmt, ...]:
         """Copy one tile of the vector factor into the panel, zero-filled."""
@@ -417,7 +520,7 @@ class TileLowering:
         first: Expr = const(0, int64)
         if self.packed:
             tile = self._packed_tile(factor, self.roles.vectors, width, column.tile)
-            first = tile * (_length(self.roles.reduction) * width)
+            first = tile * (length_of(self.roles.reduction) * width)
 
         def element(point: Mapping[Axis, Expr], lane: Expr) -> Expr:
             vector = simplify(column.start + lane)
@@ -443,13 +546,7 @@ class TileLowering:
         """Bring the accumulators through the epilogue into the result."""
         lanes, contraction = self.schedule.lanes, self.contraction
         width = len(accumulators[0]) * lanes
-        row_axis = self.roles.rows[-1] if self.roles.rows else None
-        across = self.numbers.axis("i", row.length)
-        along = self.numbers.axis("lane", column.length)
-        values = dict(self.axes)
-        values[self.roles.vectors[-1]] = simplify(column.start + along)
-        if row_axis is not None:
-            values[row_axis] = simplify(row.start + across)
+        across, along, values = self._tile_axes(row, column)
         index = replace_axes(contraction.result, values)
         contiguous = affine(index).coefficient(along) == 1
         plain = isinstance(contraction.epilogue, Load) and (
@@ -472,80 +569,37 @@ class TileLowering:
             for i, group in enumerate(accumulators)
             for v, register in enumerate(group)
         )
-        element = tile.at(simplify(across * width + along))
-        value = epilogue_value(contraction, self.inputs, self.output, values, element)
-        # The axis along which neighbours in the tile lie nearer in the result is the inner one.
-        nearness = affine(index).coefficient(across)
-        if not 0 < nearness < affine(index).coefficient(along):
-            loops = For(across, (For(along, (Store(self.output, index, value),), LoopKind.SIMD),))
-            return (Allocate(tile, (*stores, loops)),)
-        before, value = along_lanes(value, element, along)
-        lanes_first = For(along, (Store(tile, element.indices[0], before),), LoopKind.SIMD)
-        first = (For(across, (lanes_first,)),) if before != element else ()
-        if self.schedule.turned and nearness == 1:
-            result = Store(self.output, index, value)
-            turned = stored_across(element, tile, result, across, along, lanes, self.numbers)
-            return (Allocate(tile, (*stores, *first, *turned)),)
-        # One element after the other: compilers build slow shuffles or gathers of strided lanes.
-        store = For(along, (For(across, (Store(self.output, index, value),)),), LoopKind.ROLLED)
-        return (Allocate(tile, (*stores, *first, store)),)
+        stored = self._stored(row, column, tile, const(0, int64), width)
+        return (Allocate(tile, (*stores, *stored)),)
+
+    def _tile_axes(self, row: _Block, column: _Block) -> tuple[Axis, Axis, dict[Axis, Expr]]:
+        """Loops over the rows and the lanes of a tile, and where they are on the axes."""
+        across = self.numbers.axis("i", row.length)
+        along = self.numbers.axis("lane", column.length)
+        values = dict(self.axes)
+        values[self.roles.vectors[-1]] = simplify(column.start + along)
+        if self.roles.rows:
+            values[self.roles.rows[-1]] = simplify(row.start + across)
+        return across, along, values
+
+    def _stored(
+        self, row: _Block, column: _Block, tile: Buffer, first: Expr, width: int
+    ) -> tuple[Stmt, ...]:
+        """Bring sums, which lie from `first` in `tile`, through the epilogue into the result."""
+        across, along, values = self._tile_axes(row, column)
+        element = tile.at(simplify(first + across * width + along))
+        value = epilogue_value(self.contraction, self.inputs, self.output, values, element)
+        result = Store(self.output, replace_axes(self.contraction.result, values), value)
+        block = self.schedule.lanes if self.schedule.turned else 0
+        return stored_tile(result, tile, element, across, along, block, self.numbers)
 
 
-def panel_size(roles: Roles, schedule: RegisterTile) -> int:
-    """Elements of a panel that holds all tiles of the vector factor."""
-    *outer, column = roles.vectors
-    width = schedule.vectors * schedule.lanes
-    tiles = _length(outer) * -(-column.extent // width)
-    return tiles * _length(roles.reduction) * width
+def _asked(buffer: Buffer, index: Expr, places: range) -> tuple[Prefetch, ...]:
+    """Asks for the lines of consecutive places from an index."""
+    line = LINE_BYTES // buffer.dtype.bytes
+    return tuple(Prefetch(buffer, simplify(index + place)) for place in places[::line])
 
 
 def _named(axis: Axis) -> tuple[str, int]:
     """Display name and extent of an axis."""
     return axis.name, axis.extent
-
-
-def _length(axes: Sequence[Axis]) -> int:
-    return prod(axis.extent for axis in axes)
-
-
-def _row_major(axes: Sequence[Axis], values: dict[Axis, Expr]) -> Expr:
-    """The row-major position of a point on a grid of axes."""
-    return flat_index([values[axis] for axis in axes], tuple(axis.extent for axis in axes))
-
-
-def _panel_axes(factor: Affine, roles: Roles, tiled: tuple[Axis, ...]) -> tuple[Axis, ...]:
-    """The axes that select a panel of a relaid factor, besides its tile."""
-    batch = tuple(axis for axis in roles.batch if factor.coefficient(axis))
-    return (*batch, *tiled[:-1])
-
-
-def _packed(
-    original: TensorType, factor: Affine, roles: Roles, tiled: tuple[Axis, ...], length: int
-) -> TensorExpr:
-    """A relaid factor as an expression over the flattened original."""
-    outer = _panel_axes(factor, roles, tiled)
-    extent = tiled[-1].extent if tiled else 1
-    tiles = -(-extent // length)
-    shape = (
-        *(axis.extent for axis in outer),
-        tiles,
-        *(axis.extent for axis in roles.reduction),
-        length,
-    )
-    source = Tensor(0, TensorType(original.dtype, (original.size,)))
-
-    def element(*indices: Expr) -> Expr:
-        tile, part = indices[len(outer)], indices[-1]
-        position = tile * length + part
-        values: dict[Axis, Expr] = dict(zip(outer, indices[: len(outer)], strict=True))
-        values.update(zip(roles.reduction, indices[len(outer) + 1 : -1], strict=True))
-        if tiled:
-            values[tiled[-1]] = position
-        load = source[
-            substitute(factor.expr, lambda t: values.get(t) if isinstance(t, Axis) else None)
-        ]
-        if extent % length == 0:
-            return load
-        return select(position < extent, load, const(0, original.dtype))
-
-    return compute(shape, element)

@@ -115,9 +115,12 @@ class RegisterTile:
     at compile time. `vectors_outer` puts the loop over vector tiles around the loop over rows. If
     `parallel`, threads share the outer one of the two, or with `grid` both.
     If `turned`, tiles that are stored across their lanes are transposed in registers.
-    `ahead` asks the caches for the next tile of the operand that is read in place.
+    `ahead` asks the caches for the next tile of the operand that is read in place; `panels_ahead`,
+    while the inner tiles go by, for the next panel of the packed operand of the outer loop.
     A prologue is made inside `prologue` loops that move what is read of it: they come first then,
     and they alone share the threads. Inside none of them, all threads make it once.
+    With `depth`, sums are taken in blocks of so many products: such a block of a panel stays in the
+    nearest cache while all rows go by, whose partial sums are in a buffer of the thread's own.
     With `backwards` the vector tiles come from last to first: a kernel that runs again with the
     same weights begins with those that are still in the cache.
     """
@@ -132,8 +135,10 @@ class RegisterTile:
     parallel: bool
     grid: bool = False
     ahead: bool = False
+    panels_ahead: bool = False
     turned: bool = False
     prologue: int = 0
+    depth: int = 0
     backwards: bool = False
 
     def __str__(self) -> str:
@@ -147,10 +152,14 @@ class RegisterTile:
             f"rows({'packed' if self.row_packed else 'broadcast in place'})",
             f"order({order})",
         ]
+        if self.depth:
+            steps.append(f"depth({self.depth})")
         if self.turned:
             steps.append("turned")
         if self.ahead:
             steps.append("ahead")
+        if self.panels_ahead:
+            steps.append("panels ahead")
         if self.prologue:
             steps.append(f"prologue(inside {self.prologue})")
         if self.parallel:

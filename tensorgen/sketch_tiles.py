@@ -17,7 +17,7 @@ from tensorgen.dialects import VectorDialect
 from tensorgen.expr import Axis
 from tensorgen.machine import Core
 from tensorgen.prologue import Prologue, Slab
-from tensorgen.row_reads import RowReads
+from tensorgen.row_reads import LINE_BYTES, RowReads
 from tensorgen.schedule import RegisterTile, VectorSource
 from tensorgen.shares import Repeated, Work, busiest, cycles_of
 from tensorgen.simplify import affine
@@ -37,6 +37,12 @@ CONFLICTING_VECTOR = 5.0
 CACHE_PERIOD, CACHE_WAYS = 4096, 8
 """Addresses this many bytes apart share a set of the first-level cache, which has so many ways."""
 
+SECOND_SHARE = 0.5
+"""The part of the second-level cache's bandwidth that tiles get: their lines are not one stream."""
+
+LEAST_DEPTH = 32
+"""Products of a block, at least: partial sums are read and written once a block."""
+
 MOST_VECTORS = 8
 """Vectors side by side in a tile."""
 
@@ -48,9 +54,6 @@ COPY, FAR_COPY = 0.35, 0.7
 
 PRIVATE_COPY = 0.4
 """Cycles more for each element where several threads run and each makes its own."""
-
-LINE_BYTES = 64
-"""Bytes that a cache brings at once."""
 
 CROSSING_LINE = 35.0
 """Cycles until a line that another core has made is there, where tiles read many rows at once,
@@ -112,6 +115,11 @@ def tiles_for_roles(
                 vector, source, row_packed, rows, vectors, dialect.lanes, outer, threads > 1,
                 ahead=ahead[source is VectorSource.DIRECT], turned=work.turned,
             )  # fmt: skip
+            schedule = replace(
+                schedule,
+                panels_ahead=_panels_pay(roles, schedule, core),
+                depth=_block_depth(roles, work, schedule, core),
+            )
             lines = _lines(work, schedule, core)
             met = core.barrier if threads > 1 else 0.0
             for inside, copied, share in prologues:
@@ -121,7 +129,7 @@ def tiles_for_roles(
                     continue
                 whole = busiest(lines, threads)
                 yield Estimate(schedule, whole + copied + met)
-                if threads > 1 and source is not VectorSource.RUNTIME:
+                if threads > 1 and source is not VectorSource.RUNTIME and not schedule.depth:
                     grid = replace(schedule, grid=True)
                     tiles = busiest(_lines(work, grid, core), threads)
                     if tiles < whole:
@@ -131,13 +139,76 @@ def tiles_for_roles(
 def _comes_from_afar(roles: Roles, factor: int, tiled: tuple[Axis, ...], core: Core) -> bool:
     """True if a factor does not stay in the second-level cache, and neighbouring tiles of it are
     neighbours in memory, where no cache can foresee which line is read next."""
-    index, dtype = roles.contraction.factors[factor], roles.contraction.dtype
-    size = dtype.bytes * prod(
-        axis.extent
-        for axis in (*roles.contraction.axes, *roles.reduction)
-        if index.coefficient(axis)
+    if not tiled or roles.contraction.factors[factor].coefficient(tiled[-1]) != 1:
+        return False
+    return _factor_bytes(roles, factor) > core.second_cache // 2
+
+
+def _panels_pay(roles: Roles, schedule: RegisterTile, core: Core) -> bool:
+    """True if the panels of the outer loop come from beyond the second-level cache while the first
+    of several inner tiles would wait for them. With more inner tiles than a step of a panel has
+    elements, that is a small part of the time."""
+    outer = schedule.vector_operand if schedule.vectors_outer else 1 - schedule.vector_operand
+    packed = (
+        schedule.source is VectorSource.PACKED if schedule.vectors_outer else schedule.row_packed
     )
-    return size > core.second_cache // 2 and bool(tiled) and index.coefficient(tiled[-1]) == 1
+    if not packed or _factor_bytes(roles, outer) <= core.second_cache // 2:
+        return False
+    columns, rows = _tile_counts(roles, schedule)
+    if schedule.vectors_outer:
+        return 1 < rows <= schedule.vectors * schedule.lanes
+    return 1 < columns <= schedule.rows
+
+
+def _block_depth(roles: Roles, work: _TiledWork, schedule: RegisterTile, core: Core) -> int:
+    """How many products a block of the sums has; 0 if they are not taken in blocks.
+
+    Blocks pay where a panel and the rows do not stay in the first cache together, and tiles would
+    read more of both than half of what the second one gives in that time. It must hold all rows,
+    which go by again for each vector tile.
+    """
+    if schedule.source is not VectorSource.PACKED or not schedule.vectors_outer:
+        return 0
+    if schedule.row_packed or not roles.rows or not core.second_cache >= work.row_span > 0:
+        return 0
+    first, _ = core.loads[0]
+    step = work.step_bytes(schedule, schedule.rows)
+    cycles = schedule.rows * schedule.vectors / core.dialect.multiply_adds_per_cycle
+    if work.depth * step <= first or step <= _second_bytes(core, work.element_bytes) * cycles:
+        return 0
+    depth = 1
+    for axis in reversed(roles.reduction):
+        inside = min(axis.extent, max(int(first / step) // depth, 1))
+        while axis.extent % inside:
+            inside -= 1
+        depth *= inside
+        if inside < axis.extent:
+            break
+    return depth if depth >= LEAST_DEPTH else 0
+
+
+def _second_bytes(core: Core, element_bytes: int) -> float:
+    """Bytes that a cycle gets from the second-level cache while tiles are computed."""
+    _, load = core.loads[1]
+    vector = core.dialect.lanes * element_bytes
+    return SECOND_SHARE * vector * core.dialect.loads_per_cycle / load
+
+
+def _factor_bytes(roles: Roles, factor: int) -> int:
+    """Bytes of all elements of a factor that the contraction reads."""
+    contraction = roles.contraction
+    index = contraction.factors[factor]
+    axes = (*contraction.axes, *roles.reduction)
+    return contraction.dtype.bytes * prod(axis.extent for axis in axes if index.coefficient(axis))
+
+
+def _tile_counts(roles: Roles, schedule: RegisterTile) -> tuple[int, int]:
+    """The number of tiles along the vector axes and along the row axes."""
+    columns = prod(axis.extent for axis in roles.vectors[:-1])
+    columns *= -(-roles.vectors[-1].extent // (schedule.vectors * schedule.lanes))
+    rows = prod(axis.extent for axis in roles.rows[:-1])
+    rows *= -(-roles.rows[-1].extent // schedule.rows) if roles.rows else 1
+    return columns, rows
 
 
 def _prologues(
@@ -151,11 +222,7 @@ def _prologues(
         yield 0, 0.0, 1.0
         return
     element = contraction.dtype.bytes
-    weights = element * prod(
-        axis.extent
-        for axis in (*contraction.axes, *roles.reduction)
-        if contraction.factors[1 - prologue.factor].coefficient(axis)
-    )
+    weights = _factor_bytes(roles, 1 - prologue.factor)
     moving = prologue.moved_by(roles.outer)
     for inside in range(len(moving) + 1):
         fixed = moving[:inside]
@@ -196,16 +263,7 @@ def tile_shapes(rows: int, columns: int, dialect: VectorDialect) -> Iterator[tup
 
 def _vectors_outer(roles: Roles, vector: int) -> bool:
     """Put the loop over the larger operand's tiles outside, so that the smaller one is reread."""
-    factors = roles.contraction.factors
-    size = [
-        prod(
-            axis.extent
-            for axis in (*roles.contraction.axes, *roles.reduction)
-            if factor.coefficient(axis)
-        )
-        for factor in factors
-    ]
-    return size[vector] >= size[1 - vector]
+    return _factor_bytes(roles, vector) >= _factor_bytes(roles, 1 - vector)
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +271,8 @@ class _TiledWork:
     """What the estimates of all tiles of a contraction share: `depth` multiply-adds an element,
     rows x columns for each point of the axes of `batch`, `outer_rows` and `outer_columns`. Runtime
     packing costs `pack` cycles an element. Rows lie `row_distance` bytes apart; None without rows.
-    The outermost loop of a sum over the vector factor makes `steps` of `step_distance` bytes."""
+    The outermost loop of a sum over the vector factor makes `steps` of `step_distance` bytes. All
+    rows span `row_span` bytes."""
 
     depth: int
     batch: int
@@ -229,6 +288,14 @@ class _TiledWork:
     row_reads: RowReads | None
     step_distance: int
     steps: int
+    row_span: int
+
+    def step_bytes(self, schedule: RegisterTile, rows: int) -> float:
+        """Bytes of the lines that one step of a tile reads, and no step before it."""
+        panel = schedule.vectors * schedule.lanes * self.element_bytes
+        if self.row_reads is None or schedule.row_packed:
+            return panel + rows * self.element_bytes
+        return panel + LINE_BYTES * self.row_reads.lines(rows)
 
 
 def _tiled_work(roles: Roles, vector: int, dialect: VectorDialect) -> _TiledWork:
@@ -261,6 +328,11 @@ def _tiled_work(roles: Roles, vector: int, dialect: VectorDialect) -> _TiledWork
         row_reads=RowReads.of(roles, vector),
         step_distance=step_distance,
         steps=steps,
+        row_span=element_bytes
+        * sum(
+            abs(factors[1 - vector].coefficient(axis)) * (axis.extent - 1)
+            for axis in (*roles.rows, *roles.reduction)
+        ),
     )
 
 
@@ -295,7 +367,8 @@ def _tile_cycles(
     """Cycles of one tile of so many rows and columns."""
     dialect = core.dialect
     width = schedule.vectors * dialect.lanes
-    load = core.vector_load(work.depth * width * work.element_bytes)
+    depth = schedule.depth or work.depth
+    load = core.vector_load(depth * width * work.element_bytes)
     if schedule.source is VectorSource.DIRECT and _collide(work.steps, work.step_distance):
         load = max(load, CONFLICTING_VECTOR)
     broadcast = dialect.broadcast_loads + _in_place_cost(work, schedule)
@@ -305,13 +378,17 @@ def _tile_cycles(
         (rows * broadcast + vectors * load) / dialect.loads_per_cycle,
         MULTIPLY_ADD_LATENCY,
     )
-    if work.row_reads is not None and not schedule.row_packed:
-        step += work.row_reads.cycles(rows, core)
+    moved = work.step_bytes(schedule, rows)
+    first, *others = core.loads
+    if others and depth * moved > first[0]:
+        step = max(step, moved / _second_bytes(core, work.element_bytes))
     if work.contiguous:
         store = rows * vectors * 2.0
     else:
         each = TURNED_STORE if work.turned else TRANSPOSED_STORE
         store = rows * min(columns, vectors * dialect.lanes) * each
+    if schedule.depth:
+        store += work.depth // depth * (2.0 * rows * vectors + TILE_OVERHEAD)
     return work.depth * step + store + TILE_OVERHEAD
 
 

@@ -15,12 +15,12 @@ from tensorgen.contraction import Contraction
 from tensorgen.dialects import VectorDialect
 from tensorgen.machine import Core
 from tensorgen.minimal_filtering import Row
+from tensorgen.row_reads import LINE_BYTES
 from tensorgen.schedule import WinogradTile
 from tensorgen.simplify import affine
 from tensorgen.sketch_tiles import (
     CROSSING_LINE,
     EXPOSED,
-    LINE_BYTES,
     MULTIPLY_ADD_LATENCY,
     TILE_OVERHEAD,
     TRANSPOSED_STORE,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,15 +11,28 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tensorgen.contraction import contraction_of
+from tensorgen.contraction import assign_roles, contraction_of
 from tensorgen.dialects import VECTOR_DIALECTS
-from tensorgen.loop import For, LoopKind, Prefetch, Space, Store, TransposeBlock, statements
+from tensorgen.expr import Axis, Const, Expr, const
+from tensorgen.loop import (
+    Allocate,
+    Declare,
+    For,
+    LoopKind,
+    Prefetch,
+    Space,
+    Stmt,
+    Store,
+    TransposeBlock,
+    statements,
+)
 from tensorgen.lower import lower
+from tensorgen.lower_loops import replace_axes
 from tensorgen.schedule import RegisterTile, ScheduleError, VectorSource
 from tensorgen.sketch_tiles import register_tiles
 from tensorgen.target import Target
 from tensorgen.task import Task
-from tensorgen.types import float32, float64
+from tensorgen.types import float32, float64, int64
 from tests.compiled_kernels import (
     ISA_TARGETS,
     Case,
@@ -221,6 +235,99 @@ def test_random_contractions_by_the_interpreter(task: Task, isa: str, data: st.D
     assert_same(case.interpret(arrays)[0], evaluate_task(task, arrays)[0], 0.0, str(schedule))
 
 
+# Sums in blocks
+
+
+def depths(axes: Sequence[Axis]) -> list[int]:
+    """The numbers of products that blocks of a sum over such axes can have."""
+    found, inside = {1}, 1
+    for axis in reversed(axes):
+        found |= {inside * d for d in range(1, axis.extent + 1) if axis.extent % d == 0}
+        inside *= axis.extent
+    return sorted(found)
+
+
+def in_blocks(task: Task, isa: str) -> list[RegisterTile]:
+    """Tiles for the task whose sums are taken in blocks."""
+    contraction = contraction_of(task)
+    assert contraction is not None
+    found = []
+    for schedule in candidates(task, isa):
+        roles = assign_roles(contraction, schedule.vector_operand)
+        if roles.rows:
+            found += [
+                replace(schedule, vectors_outer=True, depth=depth)
+                for depth in depths(roles.reduction)
+            ]
+    return found
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_sums_in_blocks_are_right_by_the_interpreter(name: str) -> None:
+    task = TASKS[name]
+    arrays = whole_inputs(task)
+    expected = evaluate_task(task, arrays)[0]
+    tiles = in_blocks(task, "avx2")
+    for schedule in tiles[:: max(len(tiles) // 12, 1)]:
+        assert_same(Case.of(task, schedule).interpret(arrays)[0], expected, 0.0, str(schedule))
+
+
+def test_sums_in_blocks_are_right_in_c(tmp_path: Path) -> None:
+    cases = []
+    for name in ("matmul by a constant", "convolution 2D", "grouped", "padded images"):
+        task = TASKS[name]
+        for kind in (None, "bias", "residual"):
+            other = task if kind is None or len(task.stages) > 1 else with_epilogue(task, kind)
+            tiles = in_blocks(other, "avx2")
+            cases += [Case.of(other, schedule) for schedule in tiles[:: max(len(tiles) // 6, 1)]]
+    target = Target.named(ISA_TARGETS[runnable_isas()[-1]])
+    if target.isa not in ("avx2", "avx512"):
+        pytest.skip("needs vectors of eight elements")
+    compiled = CompiledKernels(cases, tmp_path, target=Target.named("x86-64-v3"))
+    for number, case in enumerate(cases):
+        arrays = whole_inputs(case.task)
+        expected = evaluate_task(case.task, arrays)[0]
+        assert_same(compiled.run(number, arrays)[0], expected, 0.0, str(case.schedule))
+
+
+def test_blocks_keep_the_order_of_a_sum() -> None:
+    """Not a bit of the result depends on where a sum is interrupted."""
+    task = matmul((), 9, 11, 24, constant=(False, True))
+    rng = np.random.default_rng(7)
+    arrays = [rng.standard_normal(type.shape).astype(np.float32) for type in task.inputs]
+    for schedule in in_blocks(task, "avx2")[::7]:
+        whole = Case.of(task, replace(schedule, depth=0)).interpret(arrays)[0]
+        found = Case.of(task, schedule).interpret(arrays)[0]
+        np.testing.assert_array_equal(found, whole, str(schedule))
+
+
+def test_blocks_divide_the_sum() -> None:
+    task = matmul((), 9, 11, 24, constant=(False, True))
+    schedule = in_blocks(task, "avx2")[0]
+    with pytest.raises(ScheduleError, match="expected a depth that divides 24 products"):
+        lower(task, replace(schedule, depth=5))
+    with pytest.raises(ScheduleError, match="expected rows inside the loop over vector tiles"):
+        lower(task, replace(schedule, vectors_outer=False))
+
+
+def test_blocks_are_taken_where_the_second_cache_is_too_slow() -> None:
+    """On small planes AVX2 would read panel and rows from the second cache, faster than it gives
+    them; tiles of AVX-512 compute longer on what they have read. A short sum stays near."""
+    deep = convolution((7, 7), (1, 1), channels=(2048, 512))
+    short = convolution((7, 7), (1, 1), channels=(64, 512))
+    for task, isa, expected in (
+        (deep, "avx2", True),
+        (deep, "avx512", False),
+        (short, "avx2", False),
+    ):
+        contraction, core = contraction_of(task), typical_core(isa)
+        assert contraction is not None
+        estimates = register_tiles(task, contraction, core, 1)
+        best = min(estimates, key=lambda estimate: estimate.cycles).schedule
+        assert bool(best.depth) == expected, str(best)
+        assert best.depth * best.vectors * best.lanes * 4 <= core.loads[0][0], str(best)
+
+
 # The form of the loops
 
 
@@ -293,6 +400,62 @@ def test_what_comes_from_afar_is_asked_for_ahead() -> None:
                 s for s in statements(lower(task, schedule).kernel.body) if isinstance(s, Prefetch)
             ]
             assert schedule.ahead == expected == bool(asked), str(schedule)
+
+
+def asked_places(
+    body: tuple[Stmt, ...], values: dict[Axis, Expr], asked: dict[int, set[int]]
+) -> None:
+    """The flat places of every buffer, by its number, whose lines a kernel asks for."""
+    for statement in body:
+        match statement:
+            case For(axis=axis):
+                for value in range(axis.extent):
+                    asked_places(statement.body, {**values, axis: const(value, int64)}, asked)
+            case Allocate() | Declare():
+                asked_places(statement.body, values, asked)
+            case Prefetch(buffer=buffer):
+                place = replace_axes(statement.index, values)
+                assert isinstance(place, Const)
+                asked.setdefault(buffer.number, set()).add(int(place.value))
+            case _:
+                pass
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+@pytest.mark.parametrize(
+    "task",
+    [
+        matmul((), 21, 67, 3, constant=(False, True)),
+        matmul((), 67, 45, 3, constant=(True, False)),
+        convolution((3, 7), (2, 1), channels=(3, 71)),
+    ],
+    ids=str,
+)
+def test_every_line_of_the_next_panel_is_asked_for(task: Task, backwards: bool) -> None:
+    """Where packed panels come from afar, the tiles that read one ask for all of the next one."""
+    contraction = contraction_of(task)
+    assert contraction is not None
+    core = replace(typical_core("avx512", contraction.dtype), second_cache=0)
+    tried = 0
+    tiles = dict.fromkeys(e.schedule for e in register_tiles(task, contraction, core, 1))
+    for schedule in tuple(tiles)[::3]:
+        outer = schedule.vector_operand if schedule.vectors_outer else 1 - schedule.vector_operand
+        lowered = lower(task, replace(schedule, backwards=backwards))
+        packed = lowered.kernel.inputs[contraction.operands[outer]]
+        asked: dict[int, set[int]] = {}
+        asked_places(lowered.kernel.body, {}, asked)
+        if not schedule.panels_ahead:
+            assert packed.number not in asked or schedule.ahead
+            continue
+        tried += 1
+        packing = lowered.packing[packed.number]
+        assert packing is not None
+        panel = packed.size // packing.type.shape[0]
+        last = backwards and schedule.vectors_outer
+        others = range(packed.size - panel) if last else range(panel, packed.size)
+        lines = {place // 16 for place in asked[packed.number]}
+        assert lines >= {place // 16 for place in others}, str(schedule)
+    assert tried
 
 
 def test_relaid_constants_are_filled_with_zeros() -> None:

@@ -67,6 +67,7 @@ PRODUCTS = {
     "strided": convolution((28, 28), (3, 3), channels=(64, 64), strides=(2, 2)),
     "dilated": convolution((28, 28), (3, 3), channels=(64, 64), dilations=(2, 2)),
     "pointwise": convolution((56, 56), (1, 1), channels=(256, 128)),
+    "deep": convolution((7, 7), (1, 1), channels=(2048, 512)),
     "grouped": convolution((28, 28), (3, 3), channels=(16, 16), groups=4),
 }
 
