@@ -20,7 +20,7 @@ from tensorgen.loop_eval import run_kernel
 from tensorgen.lower import Lowered, lower
 from tensorgen.module import module_files, source_flags
 from tensorgen.module_spec import Arena, Call, Kernel, Module
-from tensorgen.openmp_runtime import keep_loaded
+from tensorgen.openmp_runtime import brief_spinning, keep_loaded
 from tensorgen.ports import Port
 from tensorgen.schedule import Schedule
 from tensorgen.target import Target, host_target
@@ -161,7 +161,9 @@ class CompiledKernels:
         self.threads = threads
         self._ffi: Any = cffi.FFI()
         self._ffi.cdef("".join(f"void call_{n}(void **);" for n in range(len(cases))))
-        self._library: Any = self._ffi.dlopen(str(path))
+        with brief_spinning():
+            self._library: Any = self._ffi.dlopen(str(path))
+        # Threads that wait outlive this library, and with it would lose their runtime's code.
         keep_loaded()
 
     def run(self, number: int, arrays: Sequence[Array]) -> list[Array]:
