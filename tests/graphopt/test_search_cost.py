@@ -110,9 +110,10 @@ def test_slower_divisions_cost_more() -> None:
 
 
 @pytest.mark.parametrize("threads", [2, 8])
-def test_a_region_costs_what_the_machine_says_where_the_kernel_opens_one(threads: int) -> None:
+def test_a_barrier_costs_what_the_machine_says_where_threads_share_the_kernel(threads: int) -> None:
+    """The team is there already: a kernel opens no region."""
     machine = typical_machine(TARGET, threads)
-    dear = replace(machine, region_seconds=machine.region_seconds + 1e-3)
+    dear = replace(machine, barrier_seconds=machine.barrier_seconds + 1e-3, region_seconds=1.0)
     for task in (
         product(4, 4, 4),
         product(256, 512, 256),
@@ -125,6 +126,7 @@ def test_a_region_costs_what_the_machine_says_where_the_kernel_opens_one(threads
         )
         schedule = str(default_schedule(task, TARGET, threads))
         assert (more - less > 0.9e-3) == ("parallel" in schedule), schedule
+        assert more < 0.1
 
 
 def test_tiles_wait_for_main_memory() -> None:
