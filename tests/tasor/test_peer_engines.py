@@ -59,6 +59,9 @@ def test_tasor_is_compiled_with_the_shapes_threads_and_options(
         inputs = tuple(Port(name, type_of(array)) for name, array in reversed(case.inputs))
         outputs = tuple(Port(name, type_of(array)) for name, array in reversed(wanted.items()))
 
+        def empty_outputs(self) -> tuple[Array, ...]:
+            return tuple(np.empty_like(wanted[port.name]) for port in self.outputs)
+
         def run_into(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
             for (_, given), array in zip(reversed(case.inputs), inputs, strict=True):
                 assert array is given
