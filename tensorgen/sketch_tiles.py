@@ -15,9 +15,9 @@ from typing import Generic, TypeVar
 from tensorgen.contraction import Contraction, Roles, assign_roles
 from tensorgen.dialects import VectorDialect
 from tensorgen.expr import Axis
+from tensorgen.line_reads import LINE_BYTES, LineReads
 from tensorgen.machine import Core
 from tensorgen.prologue import Prologue, Slab
-from tensorgen.row_reads import LINE_BYTES, RowReads
 from tensorgen.schedule import RegisterTile, VectorSource
 from tensorgen.shares import Repeated, Work, busiest, cycles_of
 from tensorgen.simplify import affine
@@ -285,14 +285,18 @@ class _TiledWork:
     element_bytes: int
     pack: float
     row_distance: int | None
-    row_reads: RowReads | None
+    row_reads: LineReads | None
+    vector_reads: LineReads
     step_distance: int
     steps: int
     row_span: int
 
     def step_bytes(self, schedule: RegisterTile, rows: int) -> float:
         """Bytes of the lines that one step of a tile reads, and no step before it."""
-        panel = schedule.vectors * schedule.lanes * self.element_bytes
+        width = schedule.vectors * schedule.lanes
+        panel = float(width * self.element_bytes)
+        if schedule.source is VectorSource.DIRECT:
+            panel = LINE_BYTES * self.vector_reads.lines(width)
         if self.row_reads is None or schedule.row_packed:
             return panel + rows * self.element_bytes
         return panel + LINE_BYTES * self.row_reads.lines(rows)
@@ -325,7 +329,8 @@ def _tiled_work(roles: Roles, vector: int, dialect: VectorDialect) -> _TiledWork
         element_bytes=element_bytes,
         pack=1.0 / dialect.lanes * 2 if factors[vector].coefficient(column) == 1 else 1.2,
         row_distance=distance,
-        row_reads=RowReads.of(roles, vector),
+        row_reads=LineReads.of(roles, 1 - vector, roles.rows[-1]) if roles.rows else None,
+        vector_reads=LineReads.of(roles, vector, column),
         step_distance=step_distance,
         steps=steps,
         row_span=element_bytes

@@ -13,9 +13,9 @@ from math import ceil, prod
 
 from tensorgen.contraction import Contraction
 from tensorgen.dialects import VectorDialect
+from tensorgen.line_reads import LINE_BYTES
 from tensorgen.machine import Core
 from tensorgen.minimal_filtering import Row
-from tensorgen.row_reads import LINE_BYTES
 from tensorgen.schedule import WinogradTile
 from tensorgen.simplify import affine
 from tensorgen.sketch_tiles import (

@@ -52,13 +52,14 @@ def searched(graph: Graph, settings: SearchSettings = SETTINGS) -> SearchResult:
 
 
 def layers(count: int) -> Graph:
-    """Layers of two products of one input, alike up to weights."""
+    """Layers of two products of one input, alike up to weights; only together do their columns fill
+    vectors."""
     x = tensor(0, 4, 64)
     value = relu(x)
     for number in range(count):
-        left, right = (matmul(value, weight(2 * number + n, 64, 64)) for n in (0, 1))
+        left, right = (matmul(value, weight(2 * number + n, 64, 12)) for n in (0, 1))
         value = relu(add(OP["tanh"](left), OP["sigmoid"](right)))
-        value = relu(matmul(value, weight(90 + number, 64, 64)))
+        value = relu(matmul(value, weight(90 + number, 12, 64)))
     return graph_of(value)
 
 

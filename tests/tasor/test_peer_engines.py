@@ -41,7 +41,10 @@ def expected(case: Case) -> tuple[Array, Array]:
     return difference.max(axis=1), difference
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    "engine",
+    [pytest.param(e, marks=pytest.mark.slow) if e == "torch" else e for e in ENGINES],
+)
 def test_peers_give_outputs_in_the_order_of_the_graph(engine: str, case: Case) -> None:
     pytest.importorskip(engine)
     opened = open_model(engine, case, 1, {})

@@ -149,6 +149,7 @@ def _elementwise(graph: GraphBuilder) -> Tensor:
     return graph.node("ReduceSum", [largest, graph.integers((1,), "axes")], (1,), keepdims=0)
 
 
+@pytest.mark.slow  # PyTorch is half a gigabyte, which `make test` does not install
 @pytest.mark.parametrize("build", [_convolutions, _lopsided, _pools, _matrices, _elementwise])
 def test_it_computes_what_onnx_runtime_computes(
     build: Callable[[GraphBuilder], Tensor], tmp_path: Path

@@ -1,8 +1,8 @@
-"""What a register tile reads of its rows in place: the cache lines of each step.
+"""What a register tile reads in place: the cache lines of each step.
 
-A step of a sum reads one element of each row. If neighbouring steps read neighbouring elements, a
-line serves several steps; else each step asks for lines of its own, and those that left the
-first-level cache since the last tile have to come again.
+A step of a sum reads one element of each row, or of each lane. If neighbouring steps read
+neighbouring elements, a line serves several steps; else each step asks for lines of its own, and
+those that left the first-level cache since the last tile have to come again.
 """
 
 from __future__ import annotations
@@ -11,37 +11,36 @@ from dataclasses import dataclass
 from math import prod
 
 from tensorgen.contraction import Roles
+from tensorgen.expr import Axis
 
 LINE_BYTES = 64
 """Bytes of a cache line."""
 
 
 @dataclass(frozen=True, slots=True)
-class RowReads:
-    """How a tile reads its rows: `distance` bytes from one to the next, `reach` bytes that steps on
-    the same lines cover in each, `steps` of them."""
+class LineReads:
+    """How a tile reads a factor: `distance` bytes from one of its rows or lanes to the next,
+    `reach` bytes that steps on the same lines cover in each, `steps` of them."""
 
     distance: int
     reach: int
     steps: int
 
     @staticmethod
-    def of(roles: Roles, vector: int) -> RowReads | None:
-        """The reads of the factor that is not along the lanes; None if it has no rows."""
-        if not roles.rows:
-            return None
-        index = roles.contraction.factors[1 - vector]
+    def of(roles: Roles, factor: int, tiled: Axis) -> LineReads:
+        """The reads of a factor by tiles along an axis."""
+        index = roles.contraction.factors[factor]
         size = roles.contraction.dtype.bytes
         moves = [(abs(index.coefficient(axis)) * size, axis.extent) for axis in roles.reduction]
         near = [(step, extent) for step, extent in moves if 0 < step < LINE_BYTES]
-        return RowReads(
-            abs(index.coefficient(roles.rows[-1])) * size,
+        return LineReads(
+            abs(index.coefficient(tiled)) * size,
             size + sum(step * (extent - 1) for step, extent in near),
             prod(extent for _, extent in near),
         )
 
     def lines(self, rows: int) -> float:
-        """Lines of so many rows that a step reads and no step before it."""
+        """Lines of so many rows, or lanes, that a step reads and no step before it."""
         if self.distance < LINE_BYTES:
             return self._touched(self.reach + self.distance * (rows - 1)) / self.steps
         return rows * self._touched(self.reach) / self.steps
