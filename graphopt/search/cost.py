@@ -166,7 +166,7 @@ class AnalyticCost:
 
     def _stage_cycles(self, stage: TensorExpr, held: int | None = None) -> float:
         """Cycles of one core for a stage as a loop nest whose lanes run along the last axis. What
-        it reads of the operand `held` is in registers."""
+        it reads of the operand `held` comes from registers, in whatever order."""
         lanes = self._lanes(stage)
         last = next((axis for axis in reversed(stage.axes) if axis.extent != 1), None)
         vectors = stage.type.size / lanes
@@ -189,7 +189,7 @@ class AnalyticCost:
             case Reduce():
                 return prod(axis.extent for axis in term.axes) * (1.0 + cycles(term.body))
             case Load(operand=operand) if operand == held:
-                return 0.0
+                return 1.0
             case Load():
                 return 1.0 if _in_order(term, last) else SCATTERED_CYCLES
             case Select():
