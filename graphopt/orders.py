@@ -40,7 +40,7 @@ def in_better_orders(layout: Layout, seconds: Callable[[Task], float]) -> Layout
     `seconds` is least, as far as local changes find it. Deterministic."""
     search = _Search(layout.steps, _free(layout), seconds)
     chosen = search.best()
-    steps = tuple(_in_orders(step, chosen) for step in layout.steps)
+    steps = tuple(replace(step, task=_task_in(step, chosen)) for step in layout.steps)
     return replace(layout, steps=steps)
 
 
@@ -76,12 +76,8 @@ def _has_planes(value: Value) -> bool:
     return shape[CHANNELS] > 1 and any(extent > 1 for extent in shape[CHANNELS + 1 :])
 
 
-def _in_orders(step: Step, orders: Orders) -> Step:
-    """The step on values in these orders."""
-    return replace(step, task=_task_in(step, orders))
-
-
 def _task_in(step: Step, orders: Orders) -> Task:
+    """The task of a step on values in these orders."""
     places = {n: orders[value] for n, value in enumerate(step.inputs) if value in orders}
     count = len(step.inputs)
     for value, stage in zip(step.outputs, step.task.outputs, strict=True):

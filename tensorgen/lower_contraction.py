@@ -28,6 +28,7 @@ from tensorgen.expr import (
     const,
     operand_name,
 )
+from tensorgen.line_reads import LINE_BYTES
 from tensorgen.loop import (
     Allocate,
     Buffer,
@@ -58,9 +59,6 @@ from tensorgen.schedule import RegisterTile, ScheduleError, VectorSource
 from tensorgen.simplify import Affine, affine, simplify
 from tensorgen.task import Task
 from tensorgen.types import int64
-
-LINE_BYTES = 64
-"""Bytes that a cache brings at once, on every machine worth asking ahead on."""
 
 Packing = tuple[TensorExpr | None, ...]
 
@@ -237,12 +235,16 @@ class TileLowering:
             return self._tile(inner, outer) if schedule.vectors_outer else self._tile(outer, inner)
 
         def line(outer: _Block) -> tuple[Stmt, ...]:
-            tiles: tuple[Stmt, ...] = ()
             if self.sums is not None:
-                tiles = (self._blocked(outer, second, across),)
-            for turns in second if self.sums is None else ():
-                chosen = turns.chosen(partial(tile, outer))
-                tiles += nested(inside(turns), chosen, LoopKind.SERIAL)
+                tiles: tuple[Stmt, ...] = (self._blocked(outer, second, across),)
+            else:
+                tiles = tuple(
+                    statement
+                    for turns in second
+                    for statement in nested(
+                        inside(turns), turns.chosen(partial(tile, outer)), LoopKind.SERIAL
+                    )
+                )
             if self.panel is None or self.packed:
                 return tiles
             return (Allocate(self.panel, (*self._pack_panel(outer), *tiles)),)

@@ -45,7 +45,11 @@ class Together:
 
     def stored(self, type: TensorType) -> TensorType:
         """The row-major type that a tensor of a type has in memory."""
-        return TensorType(type.dtype, (*self._outer(type.shape, self.block), self.block))
+        shape = type.shape
+        count = shape[self.axis] // self.block
+        blocks = () if count == 1 else (count,)
+        outer = (*shape[: self.axis], *blocks, *shape[self.axis + 1 :])
+        return TensorType(type.dtype, (*outer, self.block))
 
     def place(self, indices: Sequence[Expr], shape: Shape) -> tuple[Expr, ...]:
         """Where the element at some indices of a tensor is, in its stored type."""
@@ -65,11 +69,6 @@ class Together:
         else:
             outer[self.axis] = outer[self.axis] * self.block + inner
         return tuple(outer)
-
-    def _outer(self, shape: Shape, block: int) -> Shape:
-        count = shape[self.axis] // block
-        middle = () if count == 1 else (count,)
-        return (*shape[: self.axis], *middle, *shape[self.axis + 1 :])
 
 
 def reordered(task: Task, orders: Mapping[int, Together]) -> Task:
