@@ -12,17 +12,14 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-import cffi
 import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
 import tasor
 from benchmarks.arguments import Parser, count_of
-from tensorgen.build import build_library
-from tensorgen.module import library_sources, module_files, source_flags
+from tensorgen.calls_in_c import repeated_calls
 from tensorgen.types import Array
 
 CALLS = 2000
@@ -66,7 +63,7 @@ def overhead(additions: int, repeats: int = 15) -> Overhead:
         "model.run({...})": lambda: model.run(named),
         "model.run_into(...)": lambda: model.run_into(inputs, outputs),
     }
-    loop = _loop_in_c(model, [*inputs, *outputs])
+    loop = repeated_calls(model.library, inputs, outputs)
     least = dict.fromkeys(("C", *ways), float("inf"))
     for _ in range(repeats):
         least["C"] = min(least["C"], _seconds(lambda: loop(CALLS)))
@@ -85,45 +82,6 @@ def _seconds(work: Callable[[], object]) -> float:
     started = time.perf_counter()
     work()
     return time.perf_counter() - started
-
-
-def _loop_in_c(model: tasor.CompiledModel, arrays: Sequence[Array]) -> Callable[[int], None]:
-    """A function that calls the library so many times on these arrays, in C."""
-    module = model.module
-    tensors = ", ".join(f"tensors[{number}]" for number in range(len(arrays)))
-    source = f"""
-#include "sums.h"
-int repeat(long calls, void *arena, void **tensors);
-int repeat(long calls, void *arena, void **tensors)
-{{
-    int status = 0;
-
-    for (long call = 0; call < calls; call++) {{
-        status |= sums_run(arena, SUMS_ARENA_BYTES, {tensors});
-    }}
-    return status;
-}}
-"""
-    path = build_library(
-        {**library_sources(module, module_files(module)), "repeat.c": source},
-        target=module.target,
-        source_flags={**source_flags(module), "repeat.c": ()},
-        threads=module.threads,
-    )
-    ffi: Any = cffi.FFI()
-    ffi.cdef("int repeat(long, void *, void **);")
-    library: Any = ffi.dlopen(str(path))
-    buffers = [ffi.from_buffer(array) for array in arrays]
-    tensors_of = ffi.new("void *[]", [ffi.cast("void *", buffer) for buffer in buffers])
-    memory = np.zeros(model.arena_bytes + 64, np.uint8)
-    arena = ffi.from_buffer(memory[-memory.ctypes.data % 64 :])
-
-    def loop(calls: int) -> None:
-        status = library.repeat(calls, arena, tensors_of)
-        # Asked of the buffers, too: the pointers are good for as long as they are there.
-        assert status == 0, (status, len(buffers))
-
-    return loop
 
 
 def main(words: Sequence[str]) -> int:

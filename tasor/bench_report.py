@@ -66,6 +66,8 @@ NOT_CLAIMED = (
     "after other work, is slower on every engine.",
     "The peak is that of multiply-adds in registers, as a calibration reached it just before or "
     "some time ago: clocks change, and a share may be off by a few percent.",
+    "Rates of Tasor are those of calls from C; times and ratios, with all engines, of calls from "
+    "Python.",
     "The roofline counts what a run must move at least. Data that stays in a cache between runs "
     "comes faster than memory can send it, and points may lie above the slope of memory.",
 )

@@ -20,6 +20,7 @@ import onnx
 
 from tasor.peer_cases import Case
 from tasor.peer_torch import torch_program
+from tensorgen.calls_in_c import repeated_calls
 from tensorgen.types import Array
 
 Outputs = tuple[Array, ...]
@@ -31,10 +32,14 @@ class MissingPackage(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A model ready to run: `run` is one inference, `outputs` what the last one computed."""
+    """A model ready to run: `run` is one inference, `outputs` what the last one computed.
+
+    `in_c` makes so many inferences in a loop in C; None for an engine that has no C to call.
+    """
 
     run: Callable[[], object]
     outputs: Callable[[], Outputs]
+    in_c: Callable[[int], None] | None = None
 
 
 def _open_tasor(case: Case, threads: int, options: Mapping[str, object]) -> Opened:
@@ -48,6 +53,7 @@ def _open_tasor(case: Case, threads: int, options: Mapping[str, object]) -> Open
     return Opened(
         lambda: model.run_into(inputs, buffers),
         lambda: tuple(bound[name].copy() for name in case.outputs),
+        repeated_calls(model.library, inputs, buffers),
     )
 
 

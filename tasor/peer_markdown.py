@@ -29,7 +29,8 @@ def markdown(
         f"Written by `tasor bench --markdown`. {versions}. Processor: {host['processor']},",
         f"{host['cpus']} CPUs. Settings: {how}.",
         "Times are medians of one run in milliseconds, engines in turns with the same threads on",
-        "the same cores; the ratio is the best peer's time over Tasor's.",
+        "the same cores; the ratio is the best peer's time over Tasor's. All are called from",
+        "Python; `in C` is Tasor called by a loop in C, and the rates are of these calls.",
         *_peak_lines(ceilings),
         "",
         "| geometric mean | threads | ratio |",
@@ -39,8 +40,8 @@ def markdown(
         f"| {_cell(group)} | {threads} | {mean:.2f} |"
         for (group, threads), mean in group_means(rows).items()
     ]
-    lines += ["", f"| case | threads | {' | '.join(engines)} | ratio | Gflop/s | of peak |"]
-    lines.append("|---" * (len(engines) + 5) + "|")
+    lines += ["", f"| case | threads | {' | '.join(engines)} | ratio | in C | Gflop/s | of peak |"]
+    lines.append("|---" * (len(engines) + 6) + "|")
     lines += [_row(row, engines, ceilings) for row in rows]
     return "\n".join(lines) + "\n"
 
@@ -62,10 +63,12 @@ def _row(row: Row, engines: Sequence[str], ceilings: Sequence[Ceiling]) -> str:
     timings = [row.timing(engine) for engine in engines]
     figures = ["failed" if timing is None else f"{timing.milliseconds:.4g}" for timing in timings]
     ratio = "" if row.ratio is None else f"{row.ratio:.2f}"
+    own = row.timing("tasor")
+    in_c = "" if own is None or own.in_c is None else f"{own.in_c:.4g}"
     reached = flops_per_second(row)
     rate = "" if reached is None else f"{reached / 1e9:.0f}"
     share = percent(share_of_peak(row, ceilings))
-    cells = (_cell(row.case), str(row.threads), *figures, ratio, rate, share)
+    cells = (_cell(row.case), str(row.threads), *figures, ratio, in_c, rate, share)
     return f"| {' | '.join(cells)} |"
 
 

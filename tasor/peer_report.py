@@ -166,6 +166,7 @@ def _result_document(result: Timing | Failure) -> Json:
                 if result.deviation == float("inf")
                 else result.deviation,
                 "quiet": result.quiet,
+                "in_c_ms": result.in_c,
             }
         case _:
             assert_never(result)

@@ -11,7 +11,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from statistics import median
 from typing import assert_never
@@ -21,6 +21,12 @@ from tasor.peer_engines import Opened, Outputs, open_model
 
 _WARM_UP = 0.1
 """Share of a turn that is run before its timing starts: caches refill, clocks rise."""
+
+_IN_C = 0.25
+"""Share of a turn, after it, in which a loop in C makes the calls of an engine that has one."""
+
+_LOOP_SECONDS = 0.5e-3
+"""A loop in C takes about so long: much to the clock, little to what disturbs a machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +54,11 @@ class Loaded:
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """Median time of the calls of one turn."""
+    """Median time of the calls of one turn; `in_c` of those that a loop in C made, if any."""
 
     milliseconds: float
     calls: int
+    in_c: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +87,21 @@ def time_turn(run: Callable[[], object], seconds: float) -> Timed:
     return Timed(median(samples) / 1e6, len(samples))
 
 
+def time_loops(repeat: Callable[[int], None], seconds: float) -> float:
+    """Median milliseconds of a call that `repeat` makes in loops, for `seconds`."""
+    calls = 1
+    samples: list[float] = []
+    stop = time.perf_counter() + seconds
+    while not samples or time.perf_counter() < stop:
+        before = time.perf_counter_ns()
+        repeat(calls)
+        each = (time.perf_counter_ns() - before) / calls
+        samples.append(each)
+        calls = max(1, round(_LOOP_SECONDS * 1e9 / max(each, 1.0)))
+    # The first loop had one call, and told how many the others have.
+    return median(samples[1:] or samples) / 1e6
+
+
 def serve(connection: Connection, engine: str, threads: int, cpus: tuple[int, ...]) -> None:
     """Answer requests until the other end of the pipe closes."""
     # An interrupt reaches the whole process group; the parent then closes the pipe.
@@ -106,6 +128,8 @@ def serve(connection: Connection, engine: str, threads: int, cpus: tuple[int, ..
                 case Turn(seconds):
                     assert opened is not None
                     reply = time_turn(opened.run, seconds)
+                    if opened.in_c is not None:
+                        reply = replace(reply, in_c=time_loops(opened.in_c, seconds * _IN_C))
                 case _:
                     assert_never(request)
         except Exception as error:

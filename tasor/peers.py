@@ -45,6 +45,8 @@ class Timing:
     Times are in milliseconds: the median over the turns, the fastest and the slowest turn.
     `deviation` is the largest difference from the reference's outputs relative to their range;
     None for the reference itself. `quiet` is false if the engine kept burning CPU after a turn.
+    `in_c` is the median of calls made in a loop in C, without what a call from Python costs; None
+    for an engine that has no C to call.
     """
 
     engine: str
@@ -55,6 +57,7 @@ class Timing:
     load_seconds: float
     deviation: float | None
     quiet: bool
+    in_c: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,6 +309,7 @@ def _timings(progress: Mapping[str, _Progress]) -> dict[str, Timing | Failure]:
     timings: dict[str, Timing | Failure] = {}
     for engine, seen in progress.items():
         medians = [turn.milliseconds for turn in seen.turns]
+        in_c = [turn.in_c for turn in seen.turns if turn.in_c is not None]
         timings[engine] = Timing(
             engine=engine,
             milliseconds=median(medians),
@@ -317,5 +321,6 @@ def _timings(progress: Mapping[str, _Progress]) -> dict[str, Timing | Failure]:
             if reference is None or engine == reference
             else deviation(progress[reference].loaded.outputs, seen.loaded.outputs),
             quiet=seen.quiet,
+            in_c=median(in_c) if in_c else None,
         )
     return timings

@@ -44,9 +44,12 @@ def ceiling_of(threads: int, ceilings: Sequence[Ceiling]) -> Ceiling | None:
 
 
 def flops_per_second(row: Row) -> float | None:
-    """What Tasor reached, by the work as defined; None if it failed or the work is not known."""
+    """What Tasor reached, by the work as defined and called from C; None if it failed or the work
+    is not known."""
     own = row.timing("tasor")
-    return None if own is None or row.flops is None else row.flops / own.milliseconds * 1e3
+    if own is None or row.flops is None:
+        return None
+    return row.flops / (own.milliseconds if own.in_c is None else own.in_c) * 1e3
 
 
 def intensity(row: Row) -> float | None:

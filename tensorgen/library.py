@@ -206,6 +206,28 @@ class Library:
             )
         self._call(buffers, arrays, outputs)
 
+    def bound(
+        self, arrays: Sequence[Array], outputs: Sequence[Array]
+    ) -> tuple[int, tuple[int, ...], int, tuple[int, ...]]:
+        """One call as C sees it: the addresses of the function, of its first arguments (the weights
+        if they are in a file, this thread's arena), the arena's bytes, the addresses of the arrays.
+
+        They are good for as long as the library and the arrays are there. Raises as `run_into`.
+        """
+        self._expected_inputs.require(self.name, arrays)
+        self._expected_outputs.require(self.name, outputs)
+        first = (*self._weights, self._arena())
+        address = self._address
+        return (
+            address(self._function),
+            tuple(map(address, first)),
+            self.arena_bytes,
+            tuple(array.ctypes.data for array in (*arrays, *outputs)),
+        )
+
+    def _address(self, pointer: Any) -> int:
+        return int(self._ffi.cast("uintptr_t", pointer))
+
     def _call(
         self, buffers: Sequence[Any], arrays: Sequence[Array], outputs: Sequence[Array]
     ) -> None:

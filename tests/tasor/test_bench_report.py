@@ -98,7 +98,7 @@ def test_it_is_made_where_everything_failed() -> None:
     failed = tuple(Failure(engine, "no") for engine in ENGINES)
     page = page_of(Row("x", "g", 1, None, failed, None))
     assert "3</b><span>failed, 1 thread" in page
-    assert page.count("<li>") == 3 + 5
+    assert page.count("<li>") == 3 + 6
 
 
 def test_a_fourth_engine_is_named_and_said_to_be_eager() -> None:

@@ -10,6 +10,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import tasor
+from tasor import peer_engines
 from tasor.peer_cases import Case, write_case
 from tasor.peer_engines import ENGINES, open_model
 from tensorgen.ports import Port
@@ -61,6 +62,7 @@ def test_tasor_is_compiled_with_the_shapes_threads_and_options(
     class Model:
         inputs = tuple(Port(name, type_of(array)) for name, array in reversed(case.inputs))
         outputs = tuple(Port(name, type_of(array)) for name, array in reversed(wanted.items()))
+        library = "the library"
 
         def empty_outputs(self) -> tuple[Array, ...]:
             return tuple(np.empty_like(wanted[port.name]) for port in self.outputs)
@@ -77,8 +79,16 @@ def test_tasor_is_compiled_with_the_shapes_threads_and_options(
         assert (threads, trials) == (3, 7)
         return Model()
 
+    def loop(library: str, inputs: Sequence[Array], outputs: Sequence[Array]) -> str:
+        assert library == Model.library
+        given = [array for _, array in reversed(case.inputs)]
+        assert list(map(id, inputs)) == list(map(id, given))
+        return f"a loop over {len(outputs)} outputs"
+
     monkeypatch.setattr(tasor, "compile", compiled, raising=False)
+    monkeypatch.setattr(peer_engines, "repeated_calls", loop)
     opened = open_model("tasor", case, 3, {"trials": 7})
+    assert str(opened.in_c) == "a loop over 2 outputs"
     opened.run()
     for got, name in zip(opened.outputs(), case.outputs, strict=True):
         np.testing.assert_array_equal(got, wanted[name])

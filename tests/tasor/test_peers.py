@@ -13,7 +13,7 @@ from onnx import TensorProto, helper
 
 from tasor.peer_cases import Case, write_case
 from tasor.peer_engines import MissingPackage, engine_version, require_engines
-from tasor.peer_worker import time_turn
+from tasor.peer_worker import time_loops, time_turn
 from tasor.peers import Comparison, Failure, Row, Timing, deviation, pinned_cpus
 
 
@@ -88,6 +88,23 @@ def test_a_turn_lasts_as_long_as_it_should() -> None:
 
 def test_a_turn_shorter_than_a_call_times_one_call() -> None:
     assert time_turn(lambda: time.sleep(0.02), 0.001).calls == 1
+
+
+def test_loops_in_c_are_timed_by_the_call() -> None:
+    made: list[int] = []
+
+    def repeat(calls: int) -> None:
+        made.append(calls)
+        time.sleep(50e-6 * calls)
+
+    milliseconds = time_loops(repeat, 0.05)
+    assert 0.05 <= milliseconds < 1.0
+    assert made[0] == 1
+    assert max(made) > 1
+
+
+def test_at_least_one_call_from_c_is_timed() -> None:
+    assert time_loops(lambda calls: time.sleep(0.01), 0.0) >= 10
 
 
 def test_pinned_cpus_are_allowed_and_distinct() -> None:

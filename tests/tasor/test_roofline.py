@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tasor.peers import Failure, Row
@@ -25,6 +27,15 @@ def test_rate_intensity_and_share() -> None:
     assert flops_per_second(measured) == pytest.approx(25e9)
     assert intensity(measured) == 50
     assert share_of_peak(measured, CEILINGS) == pytest.approx(0.25)
+
+
+def test_rates_are_those_of_calls_from_c() -> None:
+    measured = row("x", 2.0, 3.0, flops=50_000_000)
+    own = measured.timing("tasor")
+    assert own is not None
+    quick = replace(measured, results=(replace(own, in_c=1.0), *measured.results[1:]))
+    assert flops_per_second(quick) == pytest.approx(50e9)
+    assert quick.ratio == measured.ratio
 
 
 def test_more_threads_have_a_higher_peak() -> None:
