@@ -15,6 +15,7 @@ from pathlib import Path
 import onnx
 
 from graphopt.onnx_import.errors import ModelError, printable
+from tasor.compiled_model import check_runs_here
 from tasor.errors import UsageError, one_line
 from tasor.peer_cases import Case, graph_inputs, write_case
 from tasor.peer_engines import ENGINES, require_engines
@@ -24,13 +25,14 @@ from tasor.reporter import Reporter
 from tasor.roofline import Ceiling, ceiling
 from tasor.suites.sources import SUITES, Source, sources
 from tensorgen.calibration import CalibrationError, calibrate
-from tensorgen.target import host_target
+from tensorgen.target import Target
 from tensorgen.types import Shape
 
 
 @dataclass(frozen=True, slots=True)
 class BenchOptions:
-    """What to measure. Of `suites`, each is a name in SUITES or the path of a model."""
+    """What to measure. Of `suites`, each is a name in SUITES or the path of a model; `target` and
+    `winograd` are those of `tasor.compile`."""
 
     suites: tuple[str, ...]
     threads: tuple[int, ...]
@@ -38,6 +40,8 @@ class BenchOptions:
     only: str
     engines: tuple[str, ...]
     shapes: Mapping[str, Shape]
+    target: str
+    winograd: bool
     seconds: float
     rounds: int
 
@@ -57,12 +61,14 @@ def checked_engines(against: Sequence[str]) -> tuple[str, ...]:
 
 
 def check_options(options: BenchOptions) -> None:
-    """UsageError for numbers that make no sense here."""
+    """UsageError for numbers that make no sense here, and for a target that this machine is not;
+    TargetError for one that is not known."""
     for threads in options.threads:
         try:
             pinned_cpus(threads)
         except ValueError as error:
             raise UsageError(f"--{error}; choose fewer") from error
+    check_runs_here(Target.named(options.target))
     if not 0 < options.seconds < float("inf"):
         raise UsageError(
             f"--seconds: expected a number above 0, got {options.seconds}; choose 1, say"
@@ -123,9 +129,10 @@ def measure(cases: Sequence[Source], options: BenchOptions, reporter: Reporter) 
     """Every case on every engine for every number of threads."""
     rows: list[Row] = []
     total = len(cases) * len(options.threads)
+    chosen = {"target": options.target, "winograd": options.winograd}
     with tempfile.TemporaryDirectory(prefix="tasor-bench-") as folder:
         for threads in options.threads:
-            with Comparison(options.engines, threads) as comparison:
+            with Comparison(options.engines, threads, options=chosen) as comparison:
                 for source in cases:
                     path = Path(folder, f"{len(rows)}.onnx")
                     case = source.write(path)
@@ -147,13 +154,14 @@ def _progress(row: Row) -> str:
     return f"{printable(row.case)}, {threads_text(row.threads)}: {', '.join(figures + ratio)}"
 
 
-def measured_ceilings(threads: Sequence[int], reporter: Reporter) -> tuple[Ceiling, ...]:
-    """The limits of this machine for each number of threads, from a calibration.
+def measured_ceilings(options: BenchOptions, reporter: Reporter) -> tuple[Ceiling, ...]:
+    """The limits of this machine under the target for each number of threads, from a calibration.
 
     None, and a remark, where the machine cannot be measured: a comparison does without.
     """
     try:
-        found = calibrate(host_target(), max(threads), tell=reporter.say)
+        target, threads = Target.named(options.target), options.threads
+        found = calibrate(target, max(threads), tell=reporter.say)
     except CalibrationError as error:
         reporter.say(f"without shares of the peak: {one_line(error)}")
         return ()

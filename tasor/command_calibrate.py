@@ -40,7 +40,8 @@ def model_errors(
     """
     options = BenchOptions(
         suites=tuple(suites), threads=(settings.threads,), batches=(1,), only=only, engines=(),
-        shapes=shapes, seconds=1.0, rounds=1,
+        shapes=shapes, target=settings.target.name, winograd=settings.winograd, seconds=1.0,
+        rounds=1,
     )  # fmt: skip
     cases = []
     with tempfile.TemporaryDirectory(prefix="tasor-calibrate-") as folder:

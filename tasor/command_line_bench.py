@@ -53,7 +53,9 @@ def bench(
     models: Annotated[list[str], typer.Argument(metavar="[MODEL]...", help="ONNX files")] = [],  # noqa: B006
     suite: Annotated[
         list[str],
-        typer.Option("--suite", metavar="operators|networks|real|MODEL...", help="what to measure"),
+        typer.Option(
+            "--suite", metavar="operators|networks|layers|real|MODEL...", help="what to measure"
+        ),
     ] = [],  # noqa: B006
     threads: Annotated[
         list[int], typer.Option("--threads", metavar="N...", help="one round for each number")
@@ -71,6 +73,12 @@ def bench(
         list[str],
         typer.Option("--shape", metavar="NAME=1,3,224,224", help="the shape of an input"),
     ] = [],  # noqa: B006
+    target: Annotated[
+        str, typer.Option("--target", metavar="T", help="what Tasor compiles for; runs here")
+    ] = "host",
+    no_winograd: Annotated[
+        bool, typer.Option("--no-winograd", help="no minimal filtering of convolutions")
+    ] = False,
     seconds: Annotated[float, typer.Option("--seconds", help="for each case and engine")] = 1.0,
     rounds: Annotated[int, typer.Option("--rounds", help="turns of each engine")] = 5,
     json_file: Annotated[
@@ -108,6 +116,8 @@ def bench(
         only=only,
         engines=checked_engines(against),
         shapes=named_shapes(shape),
+        target=target,
+        winograd=not no_winograd,
         seconds=seconds,
         rounds=rounds,
     )
@@ -118,7 +128,7 @@ def bench(
     sources = sources_of(options)
     with Reporter(Verbosity(0, not quiet)) as reporter:
         rows = measure(sources, options, reporter)
-        ceilings = measured_ceilings(options.threads, reporter)
+        ceilings = measured_ceilings(options, reporter)
     if not quiet:
         draw(table(rows, options.engines, ceilings))
         for line in failure_lines(rows):
@@ -130,6 +140,8 @@ def bench(
         "batches": list(options.batches),
         "seconds": seconds,
         "rounds": rounds,
+        "target": target,
+        "winograd": not no_winograd,
     }
     if markdown_file is not None:
         text = markdown(rows, options.engines, settings, ceilings)

@@ -1,7 +1,8 @@
 """The cases of the suites by name, each built when it is asked for.
 
-What it does: lists operators (`operators`), networks (`networks`) and trained models
-(`real_models`), and writes each as one ONNX file with its inputs.
+What it does: lists operators (`operators`), networks (`networks`), the layers that peaks are
+measured by (`layers`) and trained models (`real_models`), and writes each as one ONNX file with its
+inputs.
 What it does not: run them.
 """
 
@@ -15,11 +16,12 @@ from pathlib import Path
 import onnx
 
 from tasor.peer_cases import Case, write_case
+from tasor.suites.layers import layers
 from tasor.suites.networks import NETWORKS, network
 from tasor.suites.operators import Workload, build, flops, workloads
 from tasor.suites.real_models import REAL_MODELS, RealModel
 
-SUITES = ("operators", "networks", "real")
+SUITES = ("operators", "networks", "layers", "real")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +39,15 @@ def sources(suite: str, batches: Sequence[int], only: re.Pattern[str]) -> tuple[
     """
     match suite:
         case "operators":
-            found = [_operator_source(item) for item in workloads() if item.batch in batches]
+            found = [
+                _operator_source(item, f"{item.operator} batch {item.batch}")
+                for item in workloads()
+                if item.batch in batches
+            ]
         case "networks":
             found = [_network_source(name) for name in NETWORKS]
+        case "layers":
+            found = [_operator_source(item, "layers") for item in layers()]
         case "real":
             found = [_real_source(model) for model in REAL_MODELS]
         case _:
@@ -47,9 +55,8 @@ def sources(suite: str, batches: Sequence[int], only: re.Pattern[str]) -> tuple[
     return tuple(source for source in found if only.search(source.name))
 
 
-def _operator_source(workload: Workload) -> Source:
+def _operator_source(workload: Workload, group: str) -> Source:
     def write(path: Path) -> Case:
-        group = f"{workload.operator} batch {workload.batch}"
         return write_case(
             path, build(workload), name=workload.id, group=group, flops=flops(workload)
         )

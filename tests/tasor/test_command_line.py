@@ -17,7 +17,7 @@ import pytest
 from tasor.command_line_bench import with_repeated_options
 from tensorgen.calibration import Calibration, CalibrationError
 from tensorgen.machine import typical_machine
-from tensorgen.target import host_target
+from tensorgen.target import Target, host_target
 from tests.tasor.small_models import assert_close, expected_output, reshaping_model, small_model
 
 Command = Callable[..., tuple[int, str, str]]
@@ -188,12 +188,17 @@ def test_dump_writes_each_stage(tasor_command: Command, model: Path, tmp_path: P
         (["run", "m.onnx", "-o", "m.onnx"], "expected a folder to put it in"),
         (["optimize", "m.onnx", "-o", "."], "expected the name of a file"),
         (["optimize", "m.onnx", "-o", "o.onnx", "--report", "m.onnx/r"], "expected a folder"),
-        (["bench"], "--suite: expected one of operators, networks, real or the path of a model"),
+        (
+            ["bench"],
+            "--suite: expected one of operators, networks, layers, real or the path of a model",
+        ),
         (["bench", "m.onnx", "--threads", "0"], "--threads: expected at least 1"),
         (["bench", "m.onnx", "--threads", "9999"], "--threads: expected at most"),
         (["bench", "m.onnx", "--against", "tvm"], "--against: expected names among onnxruntime"),
         (["bench", "m.onnx", "--against", "tasor"], "--against: expected names among"),
         (["bench", "m.onnx", "--seconds", "nan"], "--seconds: expected a number above 0"),
+        (["bench", "m.onnx", "--target", "cortex-m4"], "expected one that this machine can run"),
+        (["bench", "m.onnx", "--target", "vax"], "target: expected"),
         (["bench", "m.onnx", "--rounds", "0"], "--rounds: expected at least 1"),
         (["bench", "--suite", "operators", "--only", "("], "--only: expected a regular"),
         (["bench", "--suite", "operators", "--only", "QQQ"], "got none that matches 'QQQ'"),
@@ -469,6 +474,27 @@ def test_bench_measures_a_model(
     assert row["traffic_bytes"] > 0
     assert "<title>Tasor beside ONNX Runtime</title>" in page.read_text(encoding="utf-8")
     assert "Measured peak" in tables.read_text(encoding="utf-8")
+
+
+def test_bench_compiles_for_the_target_that_it_is_told(
+    tasor_command: Command, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("onnxruntime")
+    peak, asked = typical_machine(Target.named("c99"), 1), []
+
+    def calibrated(target: Target, threads: int, **_: object) -> Calibration:
+        asked.append((target.name, threads))
+        return Calibration(peak, {}, tmp_path, None)
+
+    monkeypatch.setattr("tasor.command_bench.calibrate", calibrated)
+    words = (*bench_words(model), "--target", "c99", "--no-winograd", "--json", tmp_path / "f.json")
+    code, out, err = tasor_command(*words)
+    assert code == 0, out + err
+    assert asked == [("c99", 1)]
+    document = json.loads((tmp_path / "f.json").read_bytes())
+    assert document["settings"]["target"] == "c99"
+    assert document["settings"]["winograd"] is False
+    assert document["ceilings"][0]["peak_flops"] == peak.peak_flops(1)
 
 
 def test_bench_does_without_a_calibration_where_there_can_be_none(

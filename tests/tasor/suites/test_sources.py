@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import onnx
@@ -17,7 +18,34 @@ def test_suites_list_their_cases() -> None:
     assert len(sources("operators", (1,), EVERY)) == 52
     assert len(sources("operators", (1, 16), EVERY)) == 100
     assert len(sources("networks", (1,), EVERY)) == 10
+    assert len(sources("layers", (1,), EVERY)) == 5 + 22
     assert [source.name for source in sources("real", (1,), re.compile("^magika$"))] == ["magika"]
+
+
+def test_layers_are_those_of_the_network(tmp_path: Path) -> None:
+    """Every 1x1 and 3x3 convolution of ResNet-50, once."""
+
+    def sizes(model: onnx.ModelProto) -> Iterator[tuple[object, ...]]:
+        shapes = {
+            value.name: tuple(d.dim_value for d in value.type.tensor_type.shape.dim)
+            for value in (*model.graph.value_info, *model.graph.input, *model.graph.output)
+        } | {tensor.name: tuple(tensor.dims) for tensor in model.graph.initializer}
+        for node in model.graph.node:
+            if node.op_type == "Conv" and shapes[node.input[1]][-1] in (1, 3):
+                named = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
+                pads, strides = tuple(named.get("pads", ())), tuple(named["strides"])
+                yield shapes[node.input[0]], shapes[node.input[1]], strides, any(pads)
+
+    (whole,) = sources("networks", (1,), re.compile("^resnet50$"))
+    network = whole.write(tmp_path / "network.onnx").model
+    wanted = {*sizes(onnx.shape_inference.infer_shapes(onnx.load(network)))}
+    found: list[tuple[object, ...]] = []
+    for number, source in enumerate(sources("layers", (1,), re.compile("^conv"))):
+        case = source.write(tmp_path / f"{number}.onnx")
+        assert case.group == "layers"
+        found += sizes(onnx.load(case.model))
+    assert len(found) == len({*found})
+    assert {*found} == wanted
 
 
 def test_an_unknown_suite_is_refused() -> None:
