@@ -58,9 +58,9 @@ def winograd_tiles(
     form = filtered_contraction(contraction, contraction.constant(task))
     if form is None or core.dialect.lanes == 1:
         return
-    choices = [range(2, MOST_POINTS - window.tap.extent + 2) for window in form.filtered]
+    choices = [range(2, MOST_POINTS - window.taps + 2) for window in form.filtered]
     for results in product(*choices):
-        if len({*results}) > len({window.tap.extent for window in form.filtered}):
+        if len({*results}) > len({window.taps for window in form.filtered}):
             continue
         yield from _with_results(form, results, core, threads)
 

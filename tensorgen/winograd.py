@@ -1,9 +1,19 @@
 """Contractions whose windows minimal filtering can compute: which axes are filtered, and by what.
 
 A window is a pair of a result axis and a summed axis by which the data is read at
-`result + dilation * tap`, and the weights by the tap alone. One or two windows are filtered; a
-third one (the depth of a volume) stays in the sum. The form is found in the indices, whatever
-operator they came from.
+`stride * result + dilation * tap`, and the weights by the tap alone. One or two windows are
+filtered; a third one (the depth of a volume) stays in the sum. The form is found in the indices,
+whatever operator they came from.
+
+A window with a stride s is a sum of s windows without: its taps `s * q + p` with the same residue p
+are those of a window over every s-th element of the data, from element `dilation * p` on.
+
+    y[i] = sum(p, q) w[s * q + p] x[s * (i + dilation * q) + dilation * p]
+
+All residues go by one filter, that of the longest, so that their products are added up at each
+point: to the products, residues are more channels. Those that are a tap shorter have no weight at
+the filter's last point, infinity, and no product there: F(4, 2) makes four results of three taps
+with stride 2 by 5 + 4 products instead of 12.
 
 What it does not: choose how many results a filter makes at once (`sketch_winograd`) or print loops
 (`lower_winograd`).
@@ -13,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import gcd
 
 from tensorgen.contraction import Contraction
 from tensorgen.expr import Axis, Expr, const
@@ -21,21 +32,45 @@ from tensorgen.simplify import Affine, simplify
 from tensorgen.types import int64, row_major_strides
 
 MOST_TAPS = 5
-"""Filters of more taps round too much, or save too little."""
+"""Filters of more taps, of one residue each, round too much, or save too little."""
 
 
 @dataclass(frozen=True, slots=True)
 class WindowAxis:
-    """The data is read at `output + dilation * tap`."""
+    """The data is read at `stride * output + dilation * tap`; the two have no common divisor."""
 
     output: Axis
     tap: Axis
+    stride: int
     dilation: int
 
     @property
     def positions(self) -> int:
         """How many elements of the data the window slides over."""
-        return self.output.extent + self.dilation * (self.tap.extent - 1)
+        last = self.stride * (self.output.extent - 1) + self.dilation * (self.tap.extent - 1)
+        return last + 1
+
+    @property
+    def taps(self) -> int:
+        """Taps of the longest residue."""
+        return -(-self.tap.extent // self.stride)
+
+    def at(self, position: Expr) -> dict[Axis, Expr]:
+        """Values of both axes by which an index that is affine in them is that of a position."""
+        tap = pow(self.dilation, -1, self.stride)
+        output = (1 - self.dilation * tap) // self.stride
+        return {self.output: simplify(position * output), self.tap: simplify(position * tap)}
+
+    @property
+    def slots(self) -> int:
+        """Places for the positions, by residue: see `slot`."""
+        return -(-self.positions // self.stride) * self.stride
+
+    def slot(self, position: Expr | int) -> Expr:
+        """Where a position is if those that consecutive results read with one tap are neighbours:
+        one step of the output is one place."""
+        whole = const(position, int64) if isinstance(position, int) else position
+        return simplify(whole % self.stride * (self.slots // self.stride) + whole // self.stride)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +121,7 @@ def _with_data(contraction: Contraction, data: int) -> FilteredContraction | Non
     if not all(read.coefficient(k) and weights.coefficient(k) for k in contraction.reduction):
         return None
     windows = _windows(contraction, read, weights)
-    filtered = [w for w in windows if 1 < w.tap.extent <= MOST_TAPS][:2]
+    filtered = [w for w in windows if w.taps <= MOST_TAPS][:2]
     left = [w for w in windows if w not in filtered]
     if not filtered or len(left) > 1:
         return None
@@ -117,20 +152,30 @@ def _with_data(contraction: Contraction, data: int) -> FilteredContraction | Non
 def _windows(contraction: Contraction, read: Affine, weights: Affine) -> list[WindowAxis]:
     """The windows, innermost first.
 
-    Any summed axis reads at a multiple of some result axis's step; it is a window only if
-    neighbouring results share elements, which they do not across channels.
+    Any summed axis reads in whole steps of something that is a step of some result axis; it is a
+    window only if results share elements, which they do not across channels.
     """
     found: list[WindowAxis] = []
     free = [a for a in contraction.axes if read.coefficient(a) > 0 and not weights.coefficient(a)]
     for output in sorted(free, key=read.coefficient):
-        step = read.coefficient(output)
         for tap in contraction.reduction:
-            dilation, rest = divmod(read.coefficient(tap), step)
+            step = gcd(read.coefficient(output), read.coefficient(tap))
+            stride, dilation = read.coefficient(output) // step, read.coefficient(tap) // step
             taken = any(window.tap == tap for window in found)
-            if not rest and not taken and 0 < dilation < output.extent and tap.extent > 1:
-                found.append(WindowAxis(output, tap, dilation))
+            if not taken and 0 < dilation < output.extent and stride < tap.extent:
+                found.append(WindowAxis(output, tap, stride, dilation))
                 break
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Residues:
+    """Residues of the taps of a window by its stride, `count` of them from `first` on, for which
+    the first `points` points of the filter have products."""
+
+    first: int
+    count: int
+    points: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +191,7 @@ class FilterGrid:
     @staticmethod
     def of(window: WindowAxis, results: int) -> FilterGrid:
         """The grid of an axis, `results` at once."""
-        return FilterGrid(window, minimal_filter(results, window.tap.extent))
+        return FilterGrid(window, minimal_filter(results, window.taps))
 
     @property
     def results(self) -> int:
@@ -158,7 +203,30 @@ class FilterGrid:
 
     @property
     def taps(self) -> int:
-        return 1 if self.window is None else self.window.tap.extent
+        """Taps of the filter, those of the longest residue."""
+        return 1 if self.window is None else self.window.taps
+
+    @property
+    def stride(self) -> int:
+        return 1 if self.window is None else self.window.stride
+
+    @property
+    def long_residues(self) -> int:
+        """How many residues have all taps of the filter, and a product at its last point; they are
+        the first ones."""
+        if self.window is None:
+            return 1
+        return self.window.tap.extent - (self.taps - 1) * self.stride
+
+    @property
+    def residues(self) -> tuple[Residues, ...]:
+        """All residues, those with as many points together."""
+        long = self.long_residues
+        found = (
+            Residues(0, long, self.points),
+            Residues(long, self.stride - long, self.points - 1),
+        )
+        return tuple(residues for residues in found if residues.count)
 
     @property
     def phases(self) -> int:
@@ -185,10 +253,30 @@ class FilterGrid:
         """Tiles of all phases."""
         return self.tiles * self.phases
 
-    def position(self, tile: Expr, element: Expr | int) -> Expr:
-        """Where element 0, 1, … of a tile is; `tile` counts the phases of each tile first."""
+    @property
+    def elements(self) -> int:
+        """Elements of the data that a tile reads. Those of residue p are p, p + stride, …"""
+        return self.stride * (self.results - 1) + (
+            1 if self.window is None else self.window.tap.extent
+        )
+
+    @property
+    def width(self) -> int:
+        """Elements of the data from the first that a tile reads to the last, of whole tiles."""
+        between = self.stride * ((self.tiles - 1) * self.results * self.phases + self.phases - 1)
+        return between + self.phases * (self.elements - 1) + 1
+
+    def element(self, tile: Expr, number: Expr | int) -> Expr:
+        """Where element 0, 1, … that a tile reads is. `tile` counts all phases of one tile, then
+        those of the next."""
         first, phase = coordinates(tile, (self.tiles, self.phases))
-        return simplify((first * self.results + element) * self.phases + phase)
+        start = (first * (self.results * self.stride) + number) * self.phases
+        return simplify(start + phase * self.stride)
+
+    def result(self, tile: Expr, number: Expr | int) -> Expr:
+        """Where result 0, 1, … of a tile is."""
+        first, phase = coordinates(tile, (self.tiles, self.phases))
+        return simplify((first * self.results + number) * self.phases + phase)
 
 
 TRIVIAL = FilterGrid(None, minimal_filter(1, 1))

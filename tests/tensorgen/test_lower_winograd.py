@@ -62,6 +62,29 @@ TASKS: dict[str, tuple[Task, int]] = {
     "several images": (convolution((3, 5), (3, 3), channels=(2, 3), batch=3), 2),
     "groups": (convolution((4, 5), (3, 3), channels=(2, 3), groups=2), 2),
     "dilated": (convolution((7, 9), (3, 3), channels=(2, 3), dilations=(2, 3)), 2),
+    "strided": (convolution((7, 5), (3, 3), channels=(3, 5), strides=(2, 2)), 4),
+    "strided by three": (convolution((5, 4), (5, 5), channels=(5, 3), strides=(3, 3)), 2),
+    "strided rows": (convolution((5, 6), (3, 3), channels=(2, 3), strides=(2, 1)), 3),
+    "strided columns": (convolution((4, 7), (3, 3), channels=(2, 3), strides=(1, 2)), 2),
+    "strided, even taps": (convolution((4, 5), (4, 4), channels=(5, 3), strides=(2, 2)), 3),
+    "strided, seven taps": (convolution((4, 7), (7, 7), channels=(3, 5), strides=(2, 2)), 3),
+    "strided groups": (
+        convolution((4, 5), (3, 3), channels=(2, 3), groups=2, strides=(2, 2), batch=2),
+        2,
+    ),
+    "strided, dilated": (
+        convolution((7, 9), (3, 5), channels=(2, 3), strides=(2, 3), dilations=(3, 2)),
+        2,
+    ),
+    "strided line": (convolution((11,), (3,), channels=(5, 3), strides=(2,)), 4),
+    "strided volume": (
+        convolution((3, 4, 5), (3, 3, 3), channels=(2, 3), strides=(2, 2, 2)),
+        2,
+    ),
+    "strided, dilated volume": (
+        convolution((5, 4, 5), (3, 2, 3), channels=(2, 3), strides=(2, 1, 2), dilations=(3, 1, 1)),
+        2,
+    ),
     "line": (convolution((11,), (3,), channels=(5, 3)), 4),
     "dilated line": (convolution((9,), (3,), channels=(2, 3), dilations=(2,), batch=2), 2),
     "rows only": (convolution((6, 5), (3, 1), channels=(2, 3)), 2),
@@ -88,6 +111,30 @@ TASKS: dict[str, tuple[Task, int]] = {
         2,
     ),
     "padded line": (padded(convolution((11,), (3,), channels=(5, 3)), (2,), (1,)), 4),
+    "strided, padded": (
+        padded(convolution((7, 5), (3, 3), channels=(18, 5), strides=(2, 2)), (1, 0), (1, 1)),
+        4,
+    ),
+    "strided, padded line": (
+        padded(convolution((8,), (4,), channels=(3, 5), strides=(3,)), (2,), (1,)),
+        3,
+    ),
+    "strided, padded, dilated": (
+        padded(
+            convolution((5, 7), (3, 3), channels=(2, 3), strides=(2, 2), dilations=(3, 1)),
+            (2, 1),
+            (3, 0),
+        ),
+        2,
+    ),
+    "strided, padded volume": (
+        padded(
+            convolution((2, 4, 5), (3, 3, 3), channels=(2, 3), strides=(2, 2, 2), batch=2),
+            (1, 1, 1),
+            (1, 0, 1),
+        ),
+        3,
+    ),
     "residual after padded": (
         padded(
             with_epilogue(convolution((4, 6), (3, 3), channels=(2, 3)), "residual"), (1, 1), (1, 1)
@@ -199,7 +246,8 @@ def test_what_cannot_be_filtered_is_refused() -> None:
     for task in (
         matmul((), 5, 6, 7, constant=(False, True)),
         convolution((4, 5), (1, 1), channels=(2, 3)),
-        convolution((4, 5), (3, 3), channels=(2, 3), strides=(2, 2)),
+        convolution((4, 5), (3, 3), channels=(2, 3), strides=(3, 4)),
+        convolution((4, 5), (2, 3), channels=(2, 3), strides=(2, 3)),
         convolution((4, 5), (3, 3), channels=(2, 3), constant=(False, False)),
         convolution((4, 5), (3, 3), channels=(1, 1), groups=3),
     ):
