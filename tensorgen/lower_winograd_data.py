@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from tensorgen.expr import Axis, Const, Expr, Load, Select, all_of, const, select
 from tensorgen.lane_choices import shared_choices
@@ -18,7 +18,6 @@ from tensorgen.lower_winograd_frame import (
     nested_counters,
 )
 from tensorgen.lower_winograd_transform import transform
-from tensorgen.minimal_filtering import Row
 from tensorgen.simplify import affine, simplify
 from tensorgen.winograd import Residues, coordinates
 
@@ -68,20 +67,13 @@ def _transformed(
 
     columns, passes = transform(
         frame,
-        _of_points(outer.filter.inputs, down.points),
-        _of_points(inner.filter.inputs, across.points),
+        down.inputs(outer.filter),
+        across.inputs(inner.filter),
         lane,
         element,
         at_point,
     )
     return nested_counters((below, beside), (Allocate(columns, passes),), LoopKind.SERIAL)
-
-
-def _of_points(inputs: Sequence[Row], points: int) -> tuple[Row, ...]:
-    """The matrix for the first points alone, without the elements that they do not need."""
-    rows = tuple(row[:points] for row in inputs[:points])
-    assert all(not any(row[points:]) for row in inputs[:points]), "only infinity needs the last"
-    return rows
 
 
 def _relaid(

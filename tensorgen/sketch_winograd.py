@@ -47,6 +47,9 @@ transposed in registers."""
 TURNED_RESULT = 0.7
 """Cycles to store one result where those of a line are transposed in registers."""
 
+RESIDUE_LOOP = 12.0
+"""Cycles to begin another loop over channels, for one more residue."""
+
 IN_ORDER = 3.0
 """Cycles to copy or store a vector of channels or features that are neighbours in memory."""
 
@@ -116,12 +119,15 @@ class _Work:
         made = [FilterGrid.of(w, n) for w, n in zip(form.filtered, results, strict=True)]
         self.outer, self.inner = (TRIVIAL, made[0]) if len(made) == 1 else (made[0], made[1])
         self.points = self.outer.points * self.inner.points
+        self.residues = self.outer.stride * self.inner.stride
+        self.parts = self.outer.products * self.inner.products
         window = form.window
         images = prod(axis.extent for axis in form.images)
         self.channels = prod(axis.extent for axis in form.channels)
         self.padded_channels = -(-self.channels // lanes) * lanes
         self.features = prod(axis.extent for axis in form.features)
-        self.depth = self.channels * (window.tap.extent if window else 1)
+        self.taps = window.tap.extent if window else 1
+        self.depth = self.taps * self.residues * self.channels
         self.deep_in = window.positions if window else 1
         self.deep_out = window.output.extent if window else 1
         self.repeated = prod(axis.extent for axis in form.batch) * (images if window else 1)
@@ -144,7 +150,7 @@ class _Work:
 
     def block_bytes(self, strips: int) -> int:
         """Transformed data of a block."""
-        row = self.points * self.padded_channels * self.element_bytes
+        row = self.parts * self.padded_channels * self.element_bytes
         return row * self.strip_rows * strips
 
     def cycles(self, schedule: WinogradTile, core: Core, threads: int) -> float:
@@ -168,7 +174,7 @@ class _Work:
             total += (data + products) * times
             if threads > 1:
                 tiles = self.deep_in * strips * self.inner.count
-                lines = self.points * tiles * -(-self.channels * self.element_bytes // LINE_BYTES)
+                lines = self.parts * tiles * -(-self.channels * self.element_bytes // LINE_BYTES)
                 loops = 1 + len(list(parts(rows, schedule.chunk)))
                 crossing = CROSSING_LINE * lines * (1 - 1 / threads)
                 total += (crossing + loops * core.barrier) * times
@@ -178,7 +184,8 @@ class _Work:
         """Cycles in which the weights of one thread arrive from beyond its second-level cache."""
         width = schedule.vectors * schedule.lanes
         features = -(-self.features // width)
-        own = float(self.points * self.depth * features * width * self.element_bytes * self.batches)
+        weights = self.parts * self.taps * self.channels * features * width
+        own = float(weights * self.element_bytes * self.batches)
         # Threads apart that have a batch in common read the same weights, and get in each other's
         # way: where these come from main memory, they win nothing over one thread.
         if not schedule.apart or self.batches % threads == 0:
@@ -190,15 +197,22 @@ class _Work:
 
     def _data_cycles(self) -> float:
         """Relaying and transforming one strip of one vector of channels."""
-        width = (self.inner.tiles - 1) * self.inner.results + self.inner.points
-        relayed = self.relay * self.outer.points * width * self.inner.phases * self.lanes
-        tiles = self.inner.count * _transform(self.outer.filter.inputs, self.inner.filter.inputs)
-        return relayed + tiles
+        relayed = self.relay * self.outer.elements * self.inner.width * self.lanes
+        tile = sum(
+            down.count
+            * across.count
+            * _transform(down.inputs(self.outer.filter), across.inputs(self.inner.filter))
+            for down in self.outer.residues
+            for across in self.inner.residues
+        )
+        return relayed + self.inner.count * tile
 
     def _product_cycles(self, rows: int, schedule: WinogradTile, core: Core) -> float:
         """The products of one chunk with one block of features, and transforming them back."""
         panel = self.depth * schedule.vectors * schedule.lanes * self.element_bytes
         dialect, load = core.dialect, core.vector_load(panel)
+        summed = self.parts * self.taps * self.channels
+        loops = (self.parts - self.points) * self.taps * RESIDUE_LOOP
         total = 0.0
         for length, count in parts(rows, schedule.rows):
             loads = length * dialect.broadcast_loads + schedule.vectors * load
@@ -208,7 +222,7 @@ class _Work:
                 MULTIPLY_ADD_LATENCY,
             )
             stored = 2.0 * length * schedule.vectors
-            total += self.points * count * (self.depth * step + stored + TILE_OVERHEAD)
+            total += count * (summed * step + self.points * (stored + TILE_OVERHEAD) + loops)
         back = _transform(self.outer.filter.outputs, self.inner.filter.outputs)
         elements = self.outer.results * self.inner.results * self.lanes
         return total + rows * schedule.vectors * (back + elements * self.store)

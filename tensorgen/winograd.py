@@ -27,7 +27,7 @@ from math import gcd
 
 from tensorgen.contraction import Contraction
 from tensorgen.expr import Axis, Expr, const
-from tensorgen.minimal_filtering import MinimalFilter, minimal_filter
+from tensorgen.minimal_filtering import MinimalFilter, Row, minimal_filter
 from tensorgen.simplify import Affine, simplify
 from tensorgen.types import int64, row_major_strides
 
@@ -177,6 +177,12 @@ class Residues:
     count: int
     points: int
 
+    def inputs(self, filter: MinimalFilter) -> tuple[Row, ...]:
+        """The matrix B^T for these points alone, without the elements that they do not need."""
+        rows = filter.inputs[: self.points]
+        assert not any(any(row[self.points :]) for row in rows), "only infinity needs the last one"
+        return tuple(row[: self.points] for row in rows)
+
 
 @dataclass(frozen=True, slots=True)
 class FilterGrid:
@@ -227,6 +233,11 @@ class FilterGrid:
             Residues(long, self.stride - long, self.points - 1),
         )
         return tuple(residues for residues in found if residues.count)
+
+    @property
+    def products(self) -> int:
+        """Products of a tile, those of all residues."""
+        return sum(residues.count * residues.points for residues in self.residues)
 
     @property
     def phases(self) -> int:
