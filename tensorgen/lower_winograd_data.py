@@ -19,7 +19,8 @@ from tensorgen.lower_winograd_frame import (
 )
 from tensorgen.lower_winograd_transform import transform
 from tensorgen.simplify import affine, simplify
-from tensorgen.winograd import Residues, coordinates
+from tensorgen.types import int64
+from tensorgen.winograd import FilterGrid, Residues, coordinates
 
 
 def transform_data(frame: Frame, buffers: Buffers, block: Block) -> tuple[Stmt, ...]:
@@ -28,19 +29,27 @@ def transform_data(frame: Frame, buffers: Buffers, block: Block) -> tuple[Stmt, 
     window = frame.form.window
     deep = frame.counter("z", window.positions if window else 1)
     row = frame.counter("strip", block.strips)
-    group = frame.counter("c_o", -(-frame.channels // lanes))
+    group = frame.counter("c_o", frame.channel_places // lanes)
     outer, inner = frame.grids
     tile = frame.counter("tile", inner.count)
     slot = window.slot(deep) if window else deep
     number = (slot * block.strips + row) * inner.count + tile
     transformed: list[Stmt] = []
-    for down in outer.residues:
-        for across in inner.residues:
+    for down in _residues(frame, outer):
+        for across in _residues(frame, inner):
             transformed += _transformed(frame, buffers, down, across, tile, group, number)
-    tiles = nested_counters((tile,), tuple(transformed), LoopKind.SERIAL)
-    relaid = _relaid(frame, buffers, block, deep, row, group)
+    folded = frame.schedule.folded
+    relaid = _relaid(frame, buffers, block, deep, row, const(0, int64) if folded else group)
+    counters = (tile, group) if folded else (tile,)
+    tiles = nested_counters(counters, tuple(transformed), LoopKind.SERIAL)
     body = (Allocate(buffers.strip, (*relaid, *tiles)),)
-    return nested_counters((deep, row, group), body, frame.shared(False))
+    strips = (deep, row) if folded else (deep, row, group)
+    return nested_counters(strips, body, frame.shared(False))
+
+
+def _residues(frame: Frame, grid: FilterGrid) -> tuple[Residues, ...]:
+    """The residues of an axis by loops; those along the lanes are one."""
+    return (Residues(0, 1, grid.points),) if frame.schedule.folded else grid.residues
 
 
 def _transformed(
@@ -53,12 +62,13 @@ def _transformed(
     lane = frame.counter("lane", lanes)
     below, beside = frame.counter("p", down.count), frame.counter("q", across.count)
     first, second = simplify(below + down.first), simplify(beside + across.first)
-    start = (first * inner.stride + second) * frame.channel_places
+    start = (second * frame.loops[0] + first) * frame.channel_places
 
     def element(line: int, column: Counter) -> Load:
         position = inner.element(tile, column * inner.stride + second)
-        place = position + (first + line * outer.stride) * inner.width
-        return buffers.strip.at(simplify(place * lanes + lane))
+        start = frame.strip_index(first + line * outer.stride, position)
+        place = start + group * lanes if frame.schedule.folded else start
+        return buffers.strip.at(simplify(place + lane))
 
     def at_point(line: Counter, column: int, value: Expr) -> Store:
         place = (line * inner.points + column) * frame.transformed_rows + number
@@ -80,10 +90,11 @@ def _relaid(
     frame: Frame, buffers: Buffers, block: Block, deep: Counter, row: Counter, group: Counter
 ) -> tuple[Stmt, ...]:
     """Copy the data of one strip, channels along the lanes, zero where there is none."""
-    lanes, form = frame.schedule.lanes, frame.form
+    form, folded = frame.form, frame.schedule.folded
+    lanes = frame.channels if folded else frame.schedule.lanes
     outer, inner = frame.grids
     lane = frame.counter("lane", lanes)
-    line = frame.counter("line", outer.elements)
+    line = frame.counter("line", frame.strip_lines)
     channel = simplify(group * lanes + lane)
     *images, tile = coordinates(simplify(block.first + row), frame.strip_extents)
     values = dict(block.values)
@@ -99,7 +110,7 @@ def _relaid(
         values |= outer.window.at(height)
         inside.append(height < outer.positions)
     assert inner.window is not None
-    across = frame.numbers.axis("w", inner.width)
+    across = frame.numbers.axis("w", frame.strip_width)
     values |= inner.window.at(across)
     inside.append(across < inner.positions)
     element = _datum(frame, buffers.inputs, values)
@@ -108,14 +119,27 @@ def _relaid(
         inside.append(element.condition)
         element = element.then
     value = simplify(select(all_of(inside), element, zero))
-    position = (line * inner.width + across) * lanes + lane
+    position = frame.strip_index(line, across) + lane
     statements: list[Stmt] = []
     for first, last in pieces(value, across, 1):
         reached = frame.counter("w", last - first)
         place = {across: simplify(reached + first)}
         store = Store(buffers.strip, replace_axes(position, place), replace_axes(value, place))
         statements += _copied(frame, buffers.inputs, store, reached, lane)
-    return nested_counters((line,), tuple(statements), LoopKind.ROLLED)
+    return (
+        *nested_counters((line,), tuple(statements), LoopKind.ROLLED),
+        *_filled_beyond(frame, buffers),
+    )
+
+
+def _filled_beyond(frame: Frame, buffers: Buffers) -> tuple[Stmt, ...]:
+    """Zeros where the last vector of a strip reaches beyond it."""
+    if not frame.schedule.folded or not frame.beyond:
+        return ()
+    lane = frame.counter("lane", frame.beyond)
+    place = simplify(lane + (frame.strip_size - frame.beyond))
+    store = Store(buffers.strip, place, const(0, frame.dtype))
+    return nested_counters((lane,), (store,), LoopKind.SIMD)
 
 
 def _datum(frame: Frame, inputs: tuple[Buffer, ...], values: Mapping[Axis, Expr]) -> Expr:

@@ -73,10 +73,21 @@ class Frame:
         return self.grids[0].stride * self.grids[1].stride
 
     @property
+    def folded_channels(self) -> int:
+        """Channels along the lanes: those of all pairs of residues if these are folded."""
+        return self.channels * (self.residues if self.schedule.folded else 1)
+
+    @property
     def channel_places(self) -> int:
-        """Elements of transformed data for the channels of one pair of residues."""
+        """Elements of transformed data for them, whole vectors."""
         lanes = self.schedule.lanes
-        return -(-self.channels // lanes) * lanes
+        return -(-self.folded_channels // lanes) * lanes
+
+    @property
+    def loops(self) -> tuple[int, int]:
+        """Residues along the outer and the inner axis that are not along the lanes."""
+        outer, inner = self.grids
+        return (1, 1) if self.schedule.folded else (outer.stride, inner.stride)
 
     @property
     def pitch(self) -> int:
@@ -85,7 +96,7 @@ class Frame:
         A line more than the channels need: rows a power of two apart would share the few places
         of the first-level cache that their addresses allow.
         """
-        return self.residues * self.channel_places + self.schedule.lanes
+        return prod(self.loops) * self.channel_places + self.schedule.lanes
 
     @property
     def strip_extents(self) -> tuple[int, ...]:
@@ -116,9 +127,36 @@ class Frame:
         return slots * self.strips * self.grids[1].count
 
     @property
+    def strip_lines(self) -> int:
+        """Lines of the data of one strip."""
+        return self.grids[0].elements(self.schedule.folded)
+
+    @property
+    def strip_width(self) -> int:
+        """Elements of one line of a strip's data."""
+        return self.grids[1].width(self.schedule.folded)
+
+    @property
     def strip_size(self) -> int:
-        """Data of one strip, with channels along the lanes."""
-        return self.grids[0].elements * self.grids[1].width * self.schedule.lanes
+        """Data of one strip, with channels along the lanes. Those that are folded are not filled
+        up: the last vector of a pair of residues reaches beyond it."""
+        if self.schedule.folded:
+            return self.strip_lines * self.strip_width * self.channels + self.beyond
+        return self.strip_lines * self.strip_width * self.schedule.lanes
+
+    def strip_index(self, line: Expr, column: Expr) -> Expr:
+        """Where the first channel of an element of a strip is. If residues are folded, those of
+        all that a pair of multiples of the strides begins are neighbours."""
+        if not self.schedule.folded:
+            return (line * self.strip_width + column) * self.schedule.lanes
+        stride = self.grids[0].stride
+        place = (line // stride * self.strip_width + column) * stride + line % stride
+        return place * self.channels
+
+    @property
+    def beyond(self) -> int:
+        """Elements by which vectors of folded channels are longer than these."""
+        return self.channel_places - self.folded_channels
 
     @property
     def space(self) -> Space:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from tensorgen.expr import Expr, const
 from tensorgen.flat import flat_index
 from tensorgen.loop import (
@@ -25,6 +27,7 @@ from tensorgen.lower_winograd_frame import (
     nested_counters,
 )
 from tensorgen.simplify import simplify
+from tensorgen.types import boolean
 
 
 def multiply(frame: Frame, buffers: Buffers, block: Block, chunk: Chunk) -> tuple[Stmt, ...]:
@@ -58,14 +61,15 @@ def _register_tile(
     left = Register("element", dtype, lanes)
     flat = [register for row in group for register in row]
     tap = frame.counter("tap", form.window.tap.extent if form.window else 1)
-    outer, inner = frame.grids
-    below, beside = frame.counter("p", outer.stride), frame.counter("q", inner.stride)
-    channel = frame.counter("c", frame.channels)
+    inner = frame.grids[1]
+    below, beside = (frame.counter(n, e) for n, e in zip("pq", frame.loops, strict=True))
+    channel = frame.counter("c", frame.folded_channels)
     weights = buffers.inputs[frame.contraction.operands[form.weights]]
     extents = tuple(axis.extent for axis in form.batch)
     batch = flat_index([block.values[axis] for axis in form.batch], extents)
     panel = (batch * frame.feature_blocks + chunk.features) * frame.points + point
-    summed = ((tap * outer.stride + below) * inner.stride + beside) * frame.channels + channel
+    residue = beside * frame.loops[0] + below
+    summed = (tap * prod(frame.loops) + residue) * frame.folded_channels + channel
     lane = (panel * frame.depth + summed) * frame.width
     step: list[Stmt] = [
         VectorLoad(register, weights, simplify(lane + v * lanes), lanes, kept=length > 1)
@@ -73,7 +77,7 @@ def _register_tile(
     ]
     slot = form.window.slot(tap * form.window.dilation) if form.window else tap
     row = point * frame.transformed_rows + chunk.first + start + slot * block.strips * inner.count
-    place = (below * inner.stride + beside) * frame.channel_places + channel
+    place = residue * frame.channel_places + channel
     for i, accumulators in enumerate(group):
         index = simplify((row + i) * frame.pitch + place)
         step.append(Fill(left, buffers.transformed.at(index)))
@@ -95,15 +99,18 @@ def _register_tile(
         sums = (If(exists, sums),)
     body = (
         *(Fill(register, const(0, dtype)) for register in flat),
-        *nested_counters((tap, below, beside), sums, LoopKind.ROLLED),
+        *nested_counters((tap, beside, below), sums, LoopKind.ROLLED),
         *stores,
     )
     return (Declare((*flat, *right, left), body),)
 
 
 def _has_products(frame: Frame, point: Expr, below: Expr, beside: Expr) -> Expr:
-    """Whether a pair of residues has products at a point: at infinity the short ones have none."""
+    """Whether a pair of residues has products at a point: at infinity the short ones have none.
+    Folded ones are not told apart."""
     outer, inner = frame.grids
+    if frame.schedule.folded:
+        return const(True, boolean)
     down = (below < outer.long_residues) | (point // inner.points < outer.points - 1)
     across = (beside < inner.long_residues) | (point % inner.points < inner.points - 1)
     return simplify(down & across)

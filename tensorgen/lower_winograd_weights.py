@@ -23,8 +23,8 @@ def filtered_weights(frame: Frame, original: TensorType) -> TensorExpr:
         outer.points,
         inner.points,
         *(axis.extent for axis in taps),
-        outer.stride,
         inner.stride,
+        outer.stride,
         *(axis.extent for axis in form.channels),
         frame.width,
     )
@@ -32,7 +32,7 @@ def filtered_weights(frame: Frame, original: TensorType) -> TensorExpr:
     def element(*indices: Expr) -> Expr:
         batch = indices[: len(form.batch)]
         block, down, across, *rest = indices[len(form.batch) :]
-        deep, (below, beside, *summed, part) = rest[: len(taps)], rest[len(taps) :]
+        deep, (beside, below, *summed, part) = rest[: len(taps)], rest[len(taps) :]
         feature = block * frame.width + part
         values: dict[Axis, Expr] = dict(zip(form.batch, batch, strict=True))
         values.update(zip((*taps, *form.channels), (*deep, *summed), strict=True))

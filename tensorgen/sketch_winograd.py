@@ -65,18 +65,24 @@ def winograd_tiles(
     for results in product(*choices):
         if len({*results}) > len({window.taps for window in form.filtered}):
             continue
-        yield from _with_results(form, results, core, threads)
+        yield from _with_results(_Work(form, results, core.dialect, False), core, threads)
+        if _foldable(form, core.dialect):
+            yield from _with_results(_Work(form, results, core.dialect, True), core, threads)
 
 
-def _with_results(
-    form: FilteredContraction,
-    results: tuple[int, ...],
-    core: Core,
-    threads: int,
-) -> Iterator[Estimate[WinogradTile]]:
+def _foldable(form: FilteredContraction, dialect: VectorDialect) -> bool:
+    """True if the channels of all residues take fewer vectors than one each."""
+    residues = prod(window.stride for window in form.filtered)
+    channels = prod(axis.extent for axis in form.channels)
+    inner = form.filtered[-1]
+    neighbours = inner.stride == 1 or inner.dilation == 1
+    vectors = -(-channels * residues // dialect.lanes)
+    return neighbours and channels < dialect.lanes and vectors < residues
+
+
+def _with_results(work: _Work, core: Core, threads: int) -> Iterator[Estimate[WinogradTile]]:
     dialect = core.dialect
-    work = _Work(form, results, dialect)
-    element = form.contraction.dtype.bytes
+    element = work.element_bytes
     most = max(1, min(work.strips, core.second_cache // 2 // work.block_bytes(1)))
     lengths = {(length, False) for length in (most, _largest_divisor(work.strips, most))}
     if threads > 1:
@@ -89,8 +95,8 @@ def _with_results(
             chunks = ceil(rows / (tiles * height))
             chunk = min(rows, ceil(ceil(rows / chunks) / height) * height)
             schedule = WinogradTile(
-                results, length, chunk, height, vectors, dialect.lanes, threads > 1,
-                dialect.transposes, apart,
+                work.results, length, chunk, height, vectors, dialect.lanes, threads > 1,
+                dialect.transposes, apart, work.folded,
             )  # fmt: skip
             yield Estimate(schedule, work.cycles(schedule, core, threads))
 
@@ -113,21 +119,27 @@ class _Work:
     """What the estimates for one number of results share."""
 
     def __init__(
-        self, form: FilteredContraction, results: tuple[int, ...], dialect: VectorDialect
+        self,
+        form: FilteredContraction,
+        results: tuple[int, ...],
+        dialect: VectorDialect,
+        folded: bool,
     ) -> None:
         lanes = dialect.lanes
+        self.results, self.folded = results, folded
         made = [FilterGrid.of(w, n) for w, n in zip(form.filtered, results, strict=True)]
         self.outer, self.inner = (TRIVIAL, made[0]) if len(made) == 1 else (made[0], made[1])
         self.points = self.outer.points * self.inner.points
-        self.residues = self.outer.stride * self.inner.stride
-        self.parts = self.outer.products * self.inner.products
+        residues = self.outer.stride * self.inner.stride
+        self.parts = self.points if folded else self.outer.products * self.inner.products
         window = form.window
         images = prod(axis.extent for axis in form.images)
-        self.channels = prod(axis.extent for axis in form.channels)
+        self.planes = prod(axis.extent for axis in form.channels)
+        self.channels = self.planes * (residues if folded else 1)
         self.padded_channels = -(-self.channels // lanes) * lanes
         self.features = prod(axis.extent for axis in form.features)
         self.taps = window.tap.extent if window else 1
-        self.depth = self.taps * self.residues * self.channels
+        self.depth = self.taps * self.planes * residues
         self.deep_in = window.positions if window else 1
         self.deep_out = window.output.extent if window else 1
         self.repeated = prod(axis.extent for axis in form.batch) * (images if window else 1)
@@ -160,7 +172,8 @@ class _Work:
         total = 0.0
         for strips, count in parts(self.strips, schedule.strips):
             rows, times = self.rows_of(strips), count * self.repeated
-            transforms = self.deep_in * strips * (self.padded_channels // self.lanes)
+            vectors = self.padded_channels // self.lanes
+            transforms = self.deep_in * strips * (1 if self.folded else vectors)
             data = self._data_cycles() * transforms
             products = features * sum(
                 self._product_cycles(length, schedule, core) * number
@@ -196,8 +209,12 @@ class _Work:
         return own * passes / core.far_bytes
 
     def _data_cycles(self) -> float:
-        """Relaying and transforming one strip of one vector of channels."""
-        relayed = self.relay * self.outer.elements * self.inner.width * self.lanes
+        """Relaying and transforming one strip, of one vector of channels unless they are folded."""
+        lines, width = self.outer.elements(self.folded), self.inner.width(self.folded)
+        relayed = self.relay * lines * width * (self.planes if self.folded else self.lanes)
+        if self.folded:
+            tile = _transform(self.outer.filter.inputs, self.inner.filter.inputs)
+            return relayed + self.inner.count * tile * (self.padded_channels // self.lanes)
         tile = sum(
             down.count
             * across.count

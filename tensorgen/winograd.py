@@ -264,18 +264,16 @@ class FilterGrid:
         """Tiles of all phases."""
         return self.tiles * self.phases
 
-    @property
-    def elements(self) -> int:
-        """Elements of the data that a tile reads. Those of residue p are p, p + stride, …"""
-        return self.stride * (self.results - 1) + (
-            1 if self.window is None else self.window.tap.extent
-        )
+    def elements(self, folded: bool) -> int:
+        """Elements of the data that a tile reads. Those of residue p are p, p + stride, …; where
+        residues are `folded`, all have as many."""
+        short = 0 if folded else self.stride - self.long_residues
+        return self.stride * self.points - short
 
-    @property
-    def width(self) -> int:
-        """Elements of the data from the first that a tile reads to the last, of whole tiles."""
+    def width(self, folded: bool) -> int:
+        """Elements of the data from the first that a tile reads to the last, of all tiles."""
         between = self.stride * ((self.tiles - 1) * self.results * self.phases + self.phases - 1)
-        return between + self.phases * (self.elements - 1) + 1
+        return between + self.phases * (self.elements(folded) - 1) + 1
 
     def element(self, tile: Expr, number: Expr | int) -> Expr:
         """Where element 0, 1, … that a tile reads is. `tile` counts all phases of one tile, then

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -152,6 +153,19 @@ def inputs(task: Task) -> list[Array]:
         array * np.asarray(576 if fixed else 1, array.dtype)
         for array, fixed in zip(arrays, task.constant, strict=True)
     ]
+
+
+FOLDED = [name for name in TASKS if "strided" in name and name not in ("strided, dilated",)]
+
+
+@pytest.mark.parametrize("lanes", [1, 4])
+@pytest.mark.parametrize("name", FOLDED)
+def test_folded_it_is_exact(name: str, lanes: int) -> None:
+    task, results = TASKS[name]
+    arrays = inputs(task)
+    schedule = replace(tile(task, results, lanes), folded=True)
+    found = Case.of(task, schedule).interpret(arrays)[0]
+    assert_same(found, evaluate_task(task, arrays)[0], 0.0, name)
 
 
 @pytest.mark.parametrize("lanes", [1, 4])
