@@ -66,8 +66,9 @@ def _transformed(
 
     def element(line: int, column: Counter) -> Load:
         position = inner.element(tile, column * inner.stride + second)
-        start = frame.strip_index(first + line * outer.stride, position)
-        place = start + group * lanes if frame.schedule.folded else start
+        place = frame.strip_index(first + line * outer.stride, position)
+        if frame.schedule.folded:
+            place = place + group * lanes
         return buffers.strip.at(simplify(place + lane))
 
     def at_point(line: Counter, column: int, value: Expr) -> Store:

@@ -146,7 +146,7 @@ class _Work:
         self.batches = prod(axis.extent for axis in form.batch)
         self.strips = self.outer.count * (1 if window else images)
         self.strip_rows = self.deep_in * self.inner.count
-        self.lanes = lanes
+        self.lanes, self.loads_per_cycle = lanes, dialect.loads_per_cycle
         data, result = form.contraction.factors[form.data], affine(form.contraction.result)
         self.relay = TURNED_RELAY if dialect.transposes else RELAY
         if form.channels and data.coefficient(form.channels[-1]) == 1:
@@ -213,12 +213,12 @@ class _Work:
         lines, width = self.outer.elements(self.folded), self.inner.width(self.folded)
         relayed = self.relay * lines * width * (self.planes if self.folded else self.lanes)
         if self.folded:
-            tile = _transform(self.outer.filter.inputs, self.inner.filter.inputs)
+            tile = self._transform(self.outer.filter.inputs, self.inner.filter.inputs)
             return relayed + self.inner.count * tile * (self.padded_channels // self.lanes)
         tile = sum(
             down.count
             * across.count
-            * _transform(down.inputs(self.outer.filter), across.inputs(self.inner.filter))
+            * self._transform(down.inputs(self.outer.filter), across.inputs(self.inner.filter))
             for down in self.outer.residues
             for across in self.inner.residues
         )
@@ -240,22 +240,20 @@ class _Work:
             )
             stored = 2.0 * length * schedule.vectors
             total += count * (summed * step + self.points * (stored + TILE_OVERHEAD) + loops)
-        back = _transform(self.outer.filter.outputs, self.inner.filter.outputs)
+        back = self._transform(self.outer.filter.outputs, self.inner.filter.outputs)
         elements = self.outer.results * self.inner.results * self.lanes
         return total + rows * schedule.vectors * (back + elements * self.store)
 
+    def _transform(self, outer: Sequence[Row], inner: Sequence[Row]) -> float:
+        """Cycles to transform one tile: a combination of elements for each result, along one axis
+        and then the other."""
+        first = sum(map(self._combination, outer)) * len(inner[0])
+        second = sum(map(self._combination, inner)) * len(outer)
+        return first + second
 
-def _transform(outer: Sequence[Row], inner: Sequence[Row]) -> float:
-    """Vector operations to transform one tile: a combination of elements for each result, along
-    one axis and then the other."""
-    first = sum(map(_operations, outer)) * len(inner[0])
-    second = sum(map(_operations, inner)) * len(outer)
-    return float(first + second)
-
-
-def _operations(row: Row) -> int:
-    """A load for each weight, and a store."""
-    return sum(weight != 0 for weight in row) + 1
+    def _combination(self, row: Row) -> float:
+        """A load for each weight, and a store."""
+        return sum(weight != 0 for weight in row) / self.loads_per_cycle + 1
 
 
 def _share(units: int, threads: int) -> float:

@@ -278,11 +278,11 @@ def test_rounding_stays_within_the_bound(
     """On normal numbers, by as many points as `growth` belongs to: errors some times those of plain
     sums."""
     kernel, steps = (taps, taps), (stride, stride)
-    task = convolution((8, 8), kernel, channels=(6, 4), strides=steps)
+    task = convolution((6, 6), kernel, channels=(6, 4), strides=steps)
     rng = np.random.default_rng(0)
     arrays = [rng.standard_normal(type.shape).astype(np.float32) for type in task.inputs]
     found = Case.of(task, tile(task, results, 4)).interpret(arrays)[0]
-    wide = convolution((8, 8), kernel, channels=(6, 4), strides=steps, dtype=float64)
+    wide = convolution((6, 6), kernel, channels=(6, 4), strides=steps, dtype=float64)
     exact = evaluate_task(wide, [array.astype(np.float64) for array in arrays])[0]
     largest = np.abs(arrays[0]).max() * taps * taps * 6
     assert np.abs(found - exact).max() < 2.0**-24 * growth * growth * largest
