@@ -9,13 +9,13 @@ register tiles multiply these matrices with the weights, and the products are tr
 through the epilogue and are stored where the result wants them.
 
 Layouts, zero-filled up to whole vectors:
-- transformed data: point, window position, strip, tile, residues, channel;
-- weights: batch, feature block, point, window tap, residues, channel, feature;
+- transformed data: point, window position, strip, tile, parts, channel;
+- weights: batch, feature block, point, window tap, parts, channel, feature;
 - products: point, row of the chunk, feature.
 
-Residues are those of the taps by the strides (`winograd`), the inner axis first. Each pair of them
-is transformed by itself, or they are folded: the strip is relaid so that all channels of a pair of
-multiples of the strides are neighbours, and a vector has those of several pairs of residues.
+Parts are those of windows with a stride or many taps (`winograd`), the inner axis first. Each pair
+of them is transformed by itself, or they are folded: the strip is relaid so that all channels of a
+pair of multiples of the strides are neighbours, and a vector has those of several pairs of parts.
 
 Source: Lavin and Gray, "Fast algorithms for convolutional neural networks" (CVPR 2016), section 4.
 """
@@ -57,10 +57,11 @@ def lower_winograd(task: Task, schedule: WinogradTile) -> tuple[LoopKernel, Pack
         )
     frame = Frame(schedule, form)
     inner = frame.grids[1]
-    if schedule.folded and inner.stride > 1 and inner.phases > 1:
+    runs = any(grid.part_count != grid.stride for grid in frame.grids)
+    if schedule.folded and (runs or (inner.stride > 1 and inner.phases > 1)):
         raise ScheduleError(
-            "winograd: expected neighbours to fold, "
-            f"got stride {inner.stride} and dilation {inner.phases}"
+            f"winograd: expected neighbours to fold, got stride {inner.stride}, "
+            f"dilation {inner.phases} and {inner.part_count} parts"
         )
     return _kernel(task, frame)
 

@@ -20,11 +20,11 @@ from tensorgen.lower_winograd_frame import (
 from tensorgen.lower_winograd_transform import transform
 from tensorgen.simplify import affine, simplify
 from tensorgen.types import int64
-from tensorgen.winograd import FilterGrid, Residues, coordinates
+from tensorgen.winograd import FilterGrid, Parts, coordinates
 
 
 def transform_data(frame: Frame, buffers: Buffers, block: Block) -> tuple[Stmt, ...]:
-    """B^T d B for every tile of a block of strips, and each pair of residues."""
+    """B^T d B for every tile of a block of strips, and each pair of parts."""
     lanes = frame.schedule.lanes
     window = frame.form.window
     deep = frame.counter("z", window.positions if window else 1)
@@ -35,8 +35,8 @@ def transform_data(frame: Frame, buffers: Buffers, block: Block) -> tuple[Stmt, 
     slot = window.slot(deep) if window else deep
     number = (slot * block.strips + row) * inner.count + tile
     transformed: list[Stmt] = []
-    for down in _residues(frame, outer):
-        for across in _residues(frame, inner):
+    for down in _parts(frame, outer):
+        for across in _parts(frame, inner):
             transformed += _transformed(frame, buffers, down, across, tile, group, number)
     folded = frame.schedule.folded
     relaid = _relaid(frame, buffers, block, deep, row, const(0, int64) if folded else group)
@@ -47,16 +47,16 @@ def transform_data(frame: Frame, buffers: Buffers, block: Block) -> tuple[Stmt, 
     return nested_counters(strips, body, frame.shared(False))
 
 
-def _residues(frame: Frame, grid: FilterGrid) -> tuple[Residues, ...]:
-    """The residues of an axis by loops; those along the lanes are one."""
-    return (Residues(0, 1, grid.points),) if frame.schedule.folded else grid.residues
+def _parts(frame: Frame, grid: FilterGrid) -> tuple[Parts, ...]:
+    """The parts of an axis by loops; those along the lanes are one."""
+    return (Parts(0, 1, grid.points),) if frame.schedule.folded else grid.parts
 
 
 def _transformed(
-    frame: Frame, buffers: Buffers, down: Residues, across: Residues, tile: Counter,
+    frame: Frame, buffers: Buffers, down: Parts, across: Parts, tile: Counter,
     group: Counter, number: Expr,
 ) -> tuple[Stmt, ...]:  # fmt: skip
-    """One tile of the strip, for pairs of residues that have the same points."""
+    """One tile of the strip, for pairs of parts that have the same points."""
     lanes = frame.schedule.lanes
     outer, inner = frame.grids
     lane = frame.counter("lane", lanes)
@@ -65,8 +65,8 @@ def _transformed(
     start = (second * frame.loops[0] + first) * frame.channel_places
 
     def element(line: int, column: Counter) -> Load:
-        position = inner.element(tile, column * inner.stride + second)
-        place = frame.strip_index(first + line * outer.stride, position)
+        position = inner.element(tile, inner.in_part(second, column))
+        place = frame.strip_index(outer.in_part(first, line), position)
         if frame.schedule.folded:
             place = place + group * lanes
         return buffers.strip.at(simplify(place + lane))

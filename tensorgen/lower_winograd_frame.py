@@ -68,14 +68,14 @@ class Frame:
         return -(-self.features // self.width)
 
     @property
-    def residues(self) -> int:
-        """Pairs of residues of the taps by the strides of both axes."""
-        return self.grids[0].stride * self.grids[1].stride
+    def parts(self) -> int:
+        """Pairs of parts of the windows along both axes."""
+        return self.grids[0].part_count * self.grids[1].part_count
 
     @property
     def folded_channels(self) -> int:
-        """Channels along the lanes: those of all pairs of residues if these are folded."""
-        return self.channels * (self.residues if self.schedule.folded else 1)
+        """Channels along the lanes: those of all pairs of parts if these are folded."""
+        return self.channels * (self.parts if self.schedule.folded else 1)
 
     @property
     def channel_places(self) -> int:
@@ -85,9 +85,9 @@ class Frame:
 
     @property
     def loops(self) -> tuple[int, int]:
-        """Residues along the outer and the inner axis that are not along the lanes."""
+        """Parts along the outer and the inner axis that are not along the lanes."""
         outer, inner = self.grids
-        return (1, 1) if self.schedule.folded else (outer.stride, inner.stride)
+        return (1, 1) if self.schedule.folded else (outer.part_count, inner.part_count)
 
     @property
     def pitch(self) -> int:
@@ -108,7 +108,7 @@ class Frame:
     def depth(self) -> int:
         """Products summed for one point."""
         taps = self.form.window.tap.extent if self.form.window else 1
-        return taps * self.residues * self.channels
+        return taps * self.parts * self.channels
 
     @property
     def strips(self) -> int:
@@ -139,13 +139,13 @@ class Frame:
     @property
     def strip_size(self) -> int:
         """Data of one strip, with channels along the lanes. Those that are folded are not filled
-        up: the last vector of a pair of residues reaches beyond it."""
+        up: the last vector of a pair of parts reaches beyond it."""
         if self.schedule.folded:
             return self.strip_lines * self.strip_width * self.channels + self.beyond
         return self.strip_lines * self.strip_width * self.schedule.lanes
 
     def strip_index(self, line: Expr, column: Expr) -> Expr:
-        """Where the first channel of an element of a strip is. If residues are folded, those of
+        """Where the first channel of an element of a strip is. If parts are folded, those of
         all that a pair of multiples of the strides begins are neighbours."""
         if not self.schedule.folded:
             return (line * self.strip_width + column) * self.schedule.lanes

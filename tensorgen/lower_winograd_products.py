@@ -68,8 +68,8 @@ def _register_tile(
     extents = tuple(axis.extent for axis in form.batch)
     batch = flat_index([block.values[axis] for axis in form.batch], extents)
     panel = (batch * frame.feature_blocks + chunk.features) * frame.points + point
-    residue = beside * frame.loops[0] + below
-    summed = (tap * prod(frame.loops) + residue) * frame.folded_channels + channel
+    part = beside * frame.loops[0] + below
+    summed = (tap * prod(frame.loops) + part) * frame.folded_channels + channel
     lane = (panel * frame.depth + summed) * frame.width
     step: list[Stmt] = [
         VectorLoad(register, weights, simplify(lane + v * lanes), lanes, kept=length > 1)
@@ -77,7 +77,7 @@ def _register_tile(
     ]
     slot = form.window.slot(tap * form.window.dilation) if form.window else tap
     row = point * frame.transformed_rows + chunk.first + start + slot * block.strips * inner.count
-    place = residue * frame.channel_places + channel
+    place = part * frame.channel_places + channel
     for i, accumulators in enumerate(group):
         index = simplify((row + i) * frame.pitch + place)
         step.append(Fill(left, buffers.transformed.at(index)))
@@ -106,11 +106,11 @@ def _register_tile(
 
 
 def _has_products(frame: Frame, point: Expr, below: Expr, beside: Expr) -> Expr:
-    """Whether a pair of residues has products at a point: at infinity the short ones have none.
+    """Whether a pair of parts has products at a point: at infinity the short ones have none.
     Folded ones are not told apart."""
     outer, inner = frame.grids
     if frame.schedule.folded:
         return const(True, boolean)
-    down = (below < outer.long_residues) | (point // inner.points < outer.points - 1)
-    across = (beside < inner.long_residues) | (point % inner.points < inner.points - 1)
+    down = (below < outer.long_parts) | (point // inner.points < outer.points - 1)
+    across = (beside < inner.long_parts) | (point % inner.points < inner.points - 1)
     return simplify(down & across)

@@ -10,7 +10,7 @@ from tensorgen.winograd import FilterGrid, coordinates
 
 
 def filtered_weights(frame: Frame, original: TensorType) -> TensorExpr:
-    """G g G^T as an expression over the flattened weights, computed in double precision. A residue
+    """G g G^T as an expression over the flattened weights, computed in double precision. A part
     that is a tap shorter than others ends with a tap of weight 0."""
     form = frame.form
     outer, inner = frame.grids
@@ -23,8 +23,8 @@ def filtered_weights(frame: Frame, original: TensorType) -> TensorExpr:
         outer.points,
         inner.points,
         *(axis.extent for axis in taps),
-        inner.stride,
-        outer.stride,
+        inner.part_count,
+        outer.part_count,
         *(axis.extent for axis in form.channels),
         frame.width,
     )
@@ -32,8 +32,8 @@ def filtered_weights(frame: Frame, original: TensorType) -> TensorExpr:
     def element(*indices: Expr) -> Expr:
         batch = indices[: len(form.batch)]
         block, down, across, *rest = indices[len(form.batch) :]
-        deep, (beside, below, *summed, part) = rest[: len(taps)], rest[len(taps) :]
-        feature = block * frame.width + part
+        deep, (beside, below, *summed, place) = rest[: len(taps)], rest[len(taps) :]
+        feature = block * frame.width + place
         values: dict[Axis, Expr] = dict(zip(form.batch, batch, strict=True))
         values.update(zip((*taps, *form.channels), (*deep, *summed), strict=True))
         extents = [axis.extent for axis in form.features]
@@ -41,9 +41,9 @@ def filtered_weights(frame: Frame, original: TensorType) -> TensorExpr:
         total: Expr | None = None
         for i in range(outer.taps):
             for j in range(inner.taps):
-                for grid, residue, tap in ((outer, below, i), (inner, beside, j)):
+                for grid, part, tap in ((outer, below, i), (inner, beside, j)):
                     if grid.window:
-                        number = residue + tap * grid.stride
+                        number = grid.in_part(part, tap)
                         values[grid.window.tap] = minimum(number, grid.window.tap.extent - 1)
                 load = cast(source[replace_axes(factor.expr, values)], float64)
                 weight = _coefficient(outer, down, below, i) * _coefficient(
@@ -59,12 +59,12 @@ def filtered_weights(frame: Frame, original: TensorType) -> TensorExpr:
     return compute(shape, element)
 
 
-def _coefficient(grid: FilterGrid, point: Expr, residue: Expr, tap: int) -> Expr:
-    """The weight of a tap of a residue at a point, as a choice among the points."""
+def _coefficient(grid: FilterGrid, point: Expr, part: Expr, tap: int) -> Expr:
+    """The weight of a tap of a part at a point, as a choice among the points."""
     values = [row[tap] / divisor for row, divisor in grid.filter.kernels]
     chosen: Expr = const(values[-1], float64)
     for number in range(len(values) - 2, -1, -1):
         chosen = select(point < number + 1, const(values[number], float64), chosen)
-    if tap < grid.taps - 1 or grid.long_residues == grid.stride:
+    if tap < grid.taps - 1 or grid.long_parts == grid.part_count:
         return chosen
-    return select(residue < grid.long_residues, chosen, const(0.0, float64))
+    return select(part < grid.long_parts, chosen, const(0.0, float64))

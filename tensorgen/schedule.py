@@ -177,7 +177,7 @@ class WinogradTile:
     blocks that are transposed in registers.
     If `parallel`, threads share the transforms and then the products of each block; with `apart`
     they share the blocks, each with transformed data of its own.
-    If `folded`, vectors of data hold the few channels of several residues of the strides.
+    If `folded`, vectors of data hold the few channels of several parts of strided windows.
     """
 
     results: tuple[int, ...]

@@ -47,8 +47,8 @@ transposed in registers."""
 TURNED_RESULT = 0.7
 """Cycles to store one result where those of a line are transposed in registers."""
 
-RESIDUE_LOOP = 12.0
-"""Cycles to begin another loop over channels, for one more residue."""
+PART_LOOP = 12.0
+"""Cycles to begin another loop over channels, for one more part of a window."""
 
 IN_ORDER = 3.0
 """Cycles to copy or store a vector of channels or features that are neighbours in memory."""
@@ -73,11 +73,12 @@ def winograd_tiles(
 def _foldable(form: FilteredContraction, dialect: VectorDialect) -> bool:
     """True if the channels of all residues take fewer vectors than one each."""
     residues = prod(window.stride for window in form.filtered)
+    runs = any(window.parts != window.stride for window in form.filtered)
     channels = prod(axis.extent for axis in form.channels)
     inner = form.filtered[-1]
     neighbours = inner.stride == 1 or inner.dilation == 1
     vectors = -(-channels * residues // dialect.lanes)
-    return neighbours and channels < dialect.lanes and vectors < residues
+    return neighbours and not runs and channels < dialect.lanes and vectors < residues
 
 
 def _with_results(work: _Work, core: Core, threads: int) -> Iterator[Estimate[WinogradTile]]:
@@ -130,16 +131,16 @@ class _Work:
         made = [FilterGrid.of(w, n) for w, n in zip(form.filtered, results, strict=True)]
         self.outer, self.inner = (TRIVIAL, made[0]) if len(made) == 1 else (made[0], made[1])
         self.points = self.outer.points * self.inner.points
-        residues = self.outer.stride * self.inner.stride
+        pairs = self.outer.part_count * self.inner.part_count
         self.parts = self.points if folded else self.outer.products * self.inner.products
         window = form.window
         images = prod(axis.extent for axis in form.images)
         self.planes = prod(axis.extent for axis in form.channels)
-        self.channels = self.planes * (residues if folded else 1)
+        self.channels = self.planes * (pairs if folded else 1)
         self.padded_channels = -(-self.channels // lanes) * lanes
         self.features = prod(axis.extent for axis in form.features)
         self.taps = window.tap.extent if window else 1
-        self.depth = self.taps * self.planes * residues
+        self.depth = self.taps * self.planes * pairs
         self.deep_in = window.positions if window else 1
         self.deep_out = window.output.extent if window else 1
         self.repeated = prod(axis.extent for axis in form.batch) * (images if window else 1)
@@ -219,8 +220,8 @@ class _Work:
             down.count
             * across.count
             * self._transform(down.inputs(self.outer.filter), across.inputs(self.inner.filter))
-            for down in self.outer.residues
-            for across in self.inner.residues
+            for down in self.outer.parts
+            for across in self.inner.parts
         )
         return relayed + self.inner.count * tile
 
@@ -229,7 +230,7 @@ class _Work:
         panel = self.depth * schedule.vectors * schedule.lanes * self.element_bytes
         dialect, load = core.dialect, core.vector_load(panel)
         summed = self.parts * self.taps * self.channels
-        loops = (self.parts - self.points) * self.taps * RESIDUE_LOOP
+        loops = (self.parts - self.points) * self.taps * PART_LOOP
         total = 0.0
         for length, count in parts(rows, schedule.rows):
             loads = length * dialect.broadcast_loads + schedule.vectors * load

@@ -10,10 +10,11 @@ are those of a window over every s-th element of the data, from element `dilatio
 
     y[i] = sum(p, q) w[s * q + p] x[s * (i + dilation * q) + dilation * p]
 
-All residues go by one filter, that of the longest, so that their products are added up at each
-point: to the products, residues are more channels. Those that are a tap shorter have no weight at
-the filter's last point, infinity, and no product there: F(4, 2) makes four results of three taps
-with stride 2 by 5 + 4 products instead of 12.
+A long window is a sum of two as well, each a run of its taps. All parts of a window go by one
+filter, that of the longest, so that their products are added up at each point: to the products,
+parts are more channels. Those that are a tap shorter have no weight at the filter's last point,
+infinity, and no product there: F(4, 2) makes four results of three taps with stride 2 by 5 + 4
+products instead of 12, F(3, 4) three results of seven taps by 6 + 5 instead of 21.
 
 What it does not: choose how many results a filter makes at once (`sketch_winograd`) or print loops
 (`lower_winograd`).
@@ -32,7 +33,7 @@ from tensorgen.simplify import Affine, simplify
 from tensorgen.types import int64, row_major_strides
 
 MOST_TAPS = 5
-"""Filters of more taps, of one residue each, round too much, or save too little."""
+"""Filters of more taps, those of one part, round too much, or save too little."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +52,21 @@ class WindowAxis:
         return last + 1
 
     @property
+    def parts(self) -> int:
+        """The windows without a stride whose sum it is: one for each residue of the taps by the
+        stride; without a stride runs of taps, if these are many."""
+        if self.stride > 1:
+            return self.stride
+        return 2 if MOST_TAPS < self.tap.extent <= 2 * MOST_TAPS else 1
+
+    @property
     def taps(self) -> int:
-        """Taps of the longest residue."""
-        return -(-self.tap.extent // self.stride)
+        """Taps of the longest part, the first one."""
+        return -(-self.tap.extent // self.parts)
+
+    def in_part(self, part: Expr, number: Expr | int) -> Expr:
+        """Which tap is tap 0, 1, … of a part; which element of a tile is element 0, 1, …"""
+        return part + number * self.stride if self.stride > 1 else part * self.taps + number
 
     def at(self, position: Expr) -> dict[Axis, Expr]:
         """Values of both axes by which an index that is affine in them is that of a position."""
@@ -169,9 +182,9 @@ def _windows(contraction: Contraction, read: Affine, weights: Affine) -> list[Wi
 
 
 @dataclass(frozen=True, slots=True)
-class Residues:
-    """Residues of the taps of a window by its stride, `count` of them from `first` on, for which
-    the first `points` points of the filter have products."""
+class Parts:
+    """Parts of a window, `count` of them from `first` on, for which the first `points` points of
+    the filter have products."""
 
     first: int
     count: int
@@ -209,7 +222,7 @@ class FilterGrid:
 
     @property
     def taps(self) -> int:
-        """Taps of the filter, those of the longest residue."""
+        """Taps of the filter, those of the longest part."""
         return 1 if self.window is None else self.window.taps
 
     @property
@@ -217,27 +230,28 @@ class FilterGrid:
         return 1 if self.window is None else self.window.stride
 
     @property
-    def long_residues(self) -> int:
-        """How many residues have all taps of the filter, and a product at its last point; they are
+    def part_count(self) -> int:
+        return 1 if self.window is None else self.window.parts
+
+    @property
+    def long_parts(self) -> int:
+        """How many parts have all taps of the filter, and a product at its last point; they are
         the first ones."""
         if self.window is None:
             return 1
-        return self.window.tap.extent - (self.taps - 1) * self.stride
+        return self.window.tap.extent - (self.taps - 1) * self.part_count
 
     @property
-    def residues(self) -> tuple[Residues, ...]:
-        """All residues, those with as many points together."""
-        long = self.long_residues
-        found = (
-            Residues(0, long, self.points),
-            Residues(long, self.stride - long, self.points - 1),
-        )
-        return tuple(residues for residues in found if residues.count)
+    def parts(self) -> tuple[Parts, ...]:
+        """All parts, those with as many points together."""
+        long = self.long_parts
+        found = (Parts(0, long, self.points), Parts(long, self.part_count - long, self.points - 1))
+        return tuple(parts for parts in found if parts.count)
 
     @property
     def products(self) -> int:
-        """Products of a tile, those of all residues."""
-        return sum(residues.count * residues.points for residues in self.residues)
+        """Products of a tile, those of all parts."""
+        return sum(parts.count * parts.points for parts in self.parts)
 
     @property
     def phases(self) -> int:
@@ -265,10 +279,15 @@ class FilterGrid:
         return self.tiles * self.phases
 
     def elements(self, folded: bool) -> int:
-        """Elements of the data that a tile reads. Those of residue p are p, p + stride, …; where
-        residues are `folded`, all have as many."""
-        short = 0 if folded else self.stride - self.long_residues
-        return self.stride * self.points - short
+        """Elements of the data that a tile reads; where parts are `folded`, all have as many."""
+        short = 0 if folded else self.part_count - self.long_parts
+        if self.stride > 1:
+            return self.stride * self.points - short
+        return (self.part_count - 1) * self.taps + self.points - short
+
+    def in_part(self, part: Expr, number: Expr | int) -> Expr:
+        """Which element of a tile is element 0, 1, … of a part."""
+        return part + number if self.window is None else self.window.in_part(part, number)
 
     def width(self, folded: bool) -> int:
         """Elements of the data from the first that a tile reads to the last, of all tiles."""

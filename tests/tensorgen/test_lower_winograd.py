@@ -20,7 +20,7 @@ from tensorgen.types import Array, float32, float64
 from tensorgen.winograd import (
     FilteredContraction,
     FilterGrid,
-    Residues,
+    Parts,
     filtered_contraction,
 )
 from tests.compiled_kernels import (
@@ -69,6 +69,10 @@ TASKS: dict[str, tuple[Task, int]] = {
     "several images": (convolution((3, 5), (3, 3), channels=(2, 3), batch=3), 2),
     "groups": (convolution((4, 5), (3, 3), channels=(2, 3), groups=2), 2),
     "dilated": (convolution((7, 9), (3, 3), channels=(2, 3), dilations=(2, 3)), 2),
+    "seven taps": (convolution((4, 7), (1, 7), channels=(5, 3)), 3),
+    "six by nine": (convolution((3, 5), (6, 9), channels=(2, 3)), 2),
+    "seven dilated": (convolution((9,), (7,), channels=(3, 4), dilations=(2,)), 3),
+    "seven padded": (padded(convolution((7, 5), (7, 1), channels=(2, 3)), (3, 0), (3, 0)), 3),
     "strided": (convolution((7, 5), (3, 3), channels=(3, 5), strides=(2, 2)), 4),
     "strided by three": (convolution((5, 4), (5, 5), channels=(5, 3), strides=(3, 3)), 2),
     "strided rows": (convolution((5, 6), (3, 3), channels=(2, 3), strides=(2, 1)), 3),
@@ -248,7 +252,9 @@ def test_random_convolutions(
     inner = form.filtered[-1]
     schedule = WinogradTile(
         (results,) * len(form.filtered), strips, chunk, 2, 1, 4, apart, apart=apart,
-        folded=folded and (inner.stride == 1 or inner.dilation == 1),
+        folded=folded
+        and (inner.stride == 1 or inner.dilation == 1)
+        and all(window.parts == window.stride for window in form.filtered),
     )  # fmt: skip
     arrays = inputs(task)
     found = Case.of(task, schedule).interpret(arrays)[0]
@@ -293,14 +299,25 @@ def test_a_stride_is_a_sum_of_windows() -> None:
     form = form_of(convolution((8, 8), (3, 7), channels=(2, 3), strides=(2, 3)))
     assert form is not None
     outer, inner = (FilterGrid.of(window, 4) for window in form.filtered)
-    assert outer.residues == (Residues(0, 1, 5), Residues(1, 1, 4))
+    assert outer.parts == (Parts(0, 1, 5), Parts(1, 1, 4))
     assert outer.products == 9
     assert outer.elements(False) == 9
-    assert inner.residues == (Residues(0, 1, 6), Residues(1, 2, 5))
+    assert inner.parts == (Parts(0, 1, 6), Parts(1, 2, 5))
     assert inner.elements(False) == 3 * 3 + 7
 
 
-def test_residues_that_are_a_tap_shorter_have_no_product_at_infinity() -> None:
+def test_a_long_window_is_a_sum_of_runs() -> None:
+    """Seven taps are four and three, and results of both the same filter's."""
+    form = form_of(convolution((8, 8), (6, 7), channels=(2, 3)))
+    assert form is not None
+    outer, inner = (FilterGrid.of(window, 3) for window in form.filtered)
+    assert outer.parts == (Parts(0, 2, 5),)
+    assert outer.elements(False) == 2 + 6
+    assert inner.parts == (Parts(0, 1, 6), Parts(1, 1, 5))
+    assert inner.elements(False) == 2 + 7
+
+
+def test_parts_that_are_a_tap_shorter_have_no_product_at_infinity() -> None:
     """Whatever their weights there are, they are not read."""
     task = convolution((7, 5), (3, 5), channels=(3, 4), strides=(2, 3))
     case = Case.of(task, tile(task, 3, 4))
@@ -319,7 +336,10 @@ def test_residues_that_are_a_tap_shorter_have_no_product_at_infinity() -> None:
 
 def test_neighbours_can_be_folded_only() -> None:
     task = convolution((7, 9), (3, 5), channels=(2, 3), strides=(2, 3), dilations=(3, 2))
-    with pytest.raises(ScheduleError, match="to fold, got stride 3 and dilation 2"):
+    with pytest.raises(ScheduleError, match="to fold, got stride 3, dilation 2 and 3 parts"):
+        Case.of(task, replace(tile(task, 2, 4), folded=True))
+    task = convolution((4, 5), (1, 7), channels=(2, 3))
+    with pytest.raises(ScheduleError, match="to fold, got stride 1, dilation 1 and 2 parts"):
         Case.of(task, replace(tile(task, 2, 4), folded=True))
 
 
@@ -329,6 +349,7 @@ def test_what_cannot_be_filtered_is_refused() -> None:
         convolution((4, 5), (1, 1), channels=(2, 3)),
         convolution((4, 5), (3, 3), channels=(2, 3), strides=(3, 4)),
         convolution((4, 5), (2, 3), channels=(2, 3), strides=(2, 3)),
+        convolution((4, 5), (1, 11), channels=(2, 3)),
         convolution((4, 5), (3, 3), channels=(2, 3), constant=(False, False)),
         convolution((4, 5), (3, 3), channels=(1, 1), groups=3),
     ):
