@@ -131,6 +131,9 @@ def test_few_channels_are_folded() -> None:
     assert isinstance(schedule, WinogradTile)
     assert schedule.folded
     assert schedule.results == (3, 3)
+    # Seven taps in runs, which are no neighbours.
+    apart = convolution((112, 112), (7, 7), channels=(3, 64), strides=(2, 2), dilations=(2, 2))
+    assert isinstance(default_schedule(apart, AVX512, 1), RegisterTile)
 
 
 @pytest.mark.parametrize("threads", [2, 3, 4])
