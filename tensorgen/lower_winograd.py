@@ -9,9 +9,13 @@ register tiles multiply these matrices with the weights, and the products are tr
 through the epilogue and are stored where the result wants them.
 
 Layouts, zero-filled up to whole vectors:
-- transformed data: point, window position, strip, tile, channel;
-- weights: batch, feature block, point, window tap, channel, feature;
+- transformed data: point, window position, strip, tile, parts, channel;
+- weights: batch, feature block, point, window tap, parts, channel, feature;
 - products: point, row of the chunk, feature.
+
+Parts are those of windows with a stride or many taps (`winograd`), the inner axis first. Each pair
+of them is transformed by itself, or they are folded: the strip is relaid so that all channels of a
+pair of multiples of the strides are neighbours, and a vector has those of several pairs of parts.
 
 Source: Lavin and Gray, "Fast algorithms for convolutional neural networks" (CVPR 2016), section 4.
 """
@@ -51,7 +55,15 @@ def lower_winograd(task: Task, schedule: WinogradTile) -> tuple[LoopKernel, Pack
             f"winograd: expected results along {len(form.filtered)} axes, "
             f"got {len(schedule.results)}"
         )
-    return _kernel(task, Frame(schedule, form))
+    frame = Frame(schedule, form)
+    inner = frame.grids[1]
+    runs = any(grid.part_count != grid.stride for grid in frame.grids)
+    if schedule.folded and (runs or (inner.stride > 1 and inner.phases > 1)):
+        raise ScheduleError(
+            f"winograd: expected neighbours to fold, got stride {inner.stride}, "
+            f"dilation {inner.phases} and {inner.part_count} parts"
+        )
+    return _kernel(task, frame)
 
 
 def _kernel(task: Task, frame: Frame) -> tuple[LoopKernel, Packing]:

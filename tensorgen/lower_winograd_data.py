@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from tensorgen.expr import Axis, Const, Expr, Load, Select, all_of, const, select
 from tensorgen.lane_choices import shared_choices
-from tensorgen.loop import Allocate, Buffer, LoopKind, Space, Stmt, Store
+from tensorgen.loop import Allocate, Buffer, LoopKind, Stmt, Store
 from tensorgen.lower_loops import pieces, replace_axes
 from tensorgen.lower_prologue import prologue_element
 from tensorgen.lower_transpose import transposed
@@ -15,66 +15,87 @@ from tensorgen.lower_winograd_frame import (
     Buffers,
     Counter,
     Frame,
-    combination,
     nested_counters,
-    vector_loop,
 )
+from tensorgen.lower_winograd_transform import transform
 from tensorgen.simplify import affine, simplify
 from tensorgen.types import int64
-from tensorgen.winograd import coordinates
+from tensorgen.winograd import FilterGrid, Parts, coordinates
 
 
 def transform_data(frame: Frame, buffers: Buffers, block: Block) -> tuple[Stmt, ...]:
-    """B^T d B for every tile of a block of strips."""
+    """B^T d B for every tile of a block of strips, and each pair of parts."""
     lanes = frame.schedule.lanes
     window = frame.form.window
     deep = frame.counter("z", window.positions if window else 1)
     row = frame.counter("strip", block.strips)
-    group = frame.counter("c_o", -(-frame.channels // lanes))
-    inner, outer = frame.grids[1], frame.grids[0]
+    group = frame.counter("c_o", frame.channel_places // lanes)
+    outer, inner = frame.grids
     tile = frame.counter("tile", inner.count)
-    number = (deep * block.strips + row) * inner.count + tile
-    lane = frame.counter("lane", lanes)
-    columns = frame.numbers.buffer(
-        "columns", frame.dtype, outer.points * inner.points * lanes, Space.STACK
-    )
-    column = frame.counter("column", inner.points)
-    position = inner.position(tile, column)
-    down: list[Stmt] = []
-    for i, weights in enumerate(outer.filter.inputs):
-        elements = [
-            buffers.strip.at(simplify((position + k * frame.strip_width) * lanes + lane))
-            for k in range(outer.points)
-        ]
-        index = simplify((column + i * inner.points) * lanes + lane)
-        down.append(Store(columns, index, combination(weights, elements)))
-    line = frame.counter("line", outer.points)
-    across: list[Stmt] = []
-    for j, weights in enumerate(inner.filter.inputs):
-        elements = [
-            columns.at(simplify((line * inner.points + k) * lanes + lane))
-            for k in range(inner.points)
-        ]
-        point = line * inner.points + j
-        index = simplify(
-            (point * frame.transformed_rows + number) * frame.pitch + group * lanes + lane
-        )
-        across.append(Store(buffers.transformed, index, combination(weights, elements)))
-    passes = (*vector_loop(column, lane, down), *vector_loop(line, lane, across))
-    tiles = nested_counters((tile,), (Allocate(columns, passes),), LoopKind.SERIAL)
-    relaid = _relaid(frame, buffers, block, deep, row, group)
+    slot = window.slot(deep) if window else deep
+    number = (slot * block.strips + row) * inner.count + tile
+    transformed: list[Stmt] = []
+    for down in _parts(frame, outer):
+        for across in _parts(frame, inner):
+            transformed += _transformed(frame, buffers, down, across, tile, group, number)
+    folded = frame.schedule.folded
+    relaid = _relaid(frame, buffers, block, deep, row, const(0, int64) if folded else group)
+    counters = (tile, group) if folded else (tile,)
+    tiles = nested_counters(counters, tuple(transformed), LoopKind.SERIAL)
     body = (Allocate(buffers.strip, (*relaid, *tiles)),)
-    return nested_counters((deep, row, group), body, frame.shared(False))
+    strips = (deep, row) if folded else (deep, row, group)
+    return nested_counters(strips, body, frame.shared(False))
+
+
+def _parts(frame: Frame, grid: FilterGrid) -> tuple[Parts, ...]:
+    """The parts of an axis by loops; those along the lanes are one."""
+    return (Parts(0, 1, grid.points),) if frame.schedule.folded else grid.parts
+
+
+def _transformed(
+    frame: Frame, buffers: Buffers, down: Parts, across: Parts, tile: Counter,
+    group: Counter, number: Expr,
+) -> tuple[Stmt, ...]:  # fmt: skip
+    """One tile of the strip, for pairs of parts that have the same points."""
+    lanes = frame.schedule.lanes
+    outer, inner = frame.grids
+    lane = frame.counter("lane", lanes)
+    below, beside = frame.counter("p", down.count), frame.counter("q", across.count)
+    first, second = simplify(below + down.first), simplify(beside + across.first)
+    start = (second * frame.loops[0] + first) * frame.channel_places
+
+    def element(line: int, column: Counter) -> Load:
+        position = inner.element(tile, inner.in_part(second, column))
+        place = frame.strip_index(outer.in_part(first, line), position)
+        if frame.schedule.folded:
+            place = place + group * lanes
+        return buffers.strip.at(simplify(place + lane))
+
+    def at_point(line: Counter, column: int, value: Expr) -> Store:
+        place = (line * inner.points + column) * frame.transformed_rows + number
+        index = simplify(place * frame.pitch + start + group * lanes + lane)
+        return Store(buffers.transformed, index, value)
+
+    columns, passes = transform(
+        frame,
+        down.inputs(outer.filter),
+        across.inputs(inner.filter),
+        lane,
+        element,
+        at_point,
+    )
+    return nested_counters((below, beside), (Allocate(columns, passes),), LoopKind.SERIAL)
 
 
 def _relaid(
     frame: Frame, buffers: Buffers, block: Block, deep: Counter, row: Counter, group: Counter
 ) -> tuple[Stmt, ...]:
     """Copy the data of one strip, channels along the lanes, zero where there is none."""
-    lanes, form = frame.schedule.lanes, frame.form
+    form, folded = frame.form, frame.schedule.folded
+    lanes = frame.channels if folded else frame.schedule.lanes
     outer, inner = frame.grids
     lane = frame.counter("lane", lanes)
-    line = frame.counter("line", outer.points)
+    line = frame.counter("line", frame.strip_lines)
     channel = simplify(group * lanes + lane)
     *images, tile = coordinates(simplify(block.first + row), frame.strip_extents)
     values = dict(block.values)
@@ -83,15 +104,15 @@ def _relaid(
         zip(form.channels, coordinates(channel, [a.extent for a in form.channels]), strict=True)
     )
     if form.window:
-        values |= {form.window.output: deep, form.window.tap: const(0, int64)}
-    height = outer.position(tile, line)
+        values |= form.window.at(deep)
+    height = outer.element(tile, line)
     inside = [channel < frame.channels]
     if outer.window:
-        values |= {outer.window.output: height, outer.window.tap: const(0, int64)}
+        values |= outer.window.at(height)
         inside.append(height < outer.positions)
     assert inner.window is not None
     across = frame.numbers.axis("w", frame.strip_width)
-    values |= {inner.window.output: across, inner.window.tap: const(0, int64)}
+    values |= inner.window.at(across)
     inside.append(across < inner.positions)
     element = _datum(frame, buffers.inputs, values)
     zero = const(0, frame.dtype)
@@ -99,14 +120,27 @@ def _relaid(
         inside.append(element.condition)
         element = element.then
     value = simplify(select(all_of(inside), element, zero))
-    position = (line * frame.strip_width + across) * lanes + lane
+    position = frame.strip_index(line, across) + lane
     statements: list[Stmt] = []
     for first, last in pieces(value, across, 1):
         reached = frame.counter("w", last - first)
         place = {across: simplify(reached + first)}
         store = Store(buffers.strip, replace_axes(position, place), replace_axes(value, place))
         statements += _copied(frame, buffers.inputs, store, reached, lane)
-    return nested_counters((line,), tuple(statements), LoopKind.ROLLED)
+    return (
+        *nested_counters((line,), tuple(statements), LoopKind.ROLLED),
+        *_filled_beyond(frame, buffers),
+    )
+
+
+def _filled_beyond(frame: Frame, buffers: Buffers) -> tuple[Stmt, ...]:
+    """Zeros where the last vector of a strip reaches beyond it."""
+    if not frame.schedule.folded or not frame.beyond:
+        return ()
+    lane = frame.counter("lane", frame.beyond)
+    place = simplify(lane + (frame.strip_size - frame.beyond))
+    store = Store(buffers.strip, place, const(0, frame.dtype))
+    return nested_counters((lane,), (store,), LoopKind.SIMD)
 
 
 def _datum(frame: Frame, inputs: tuple[Buffer, ...], values: Mapping[Axis, Expr]) -> Expr:

@@ -11,9 +11,8 @@ from functools import cached_property
 from math import prod
 
 from tensorgen.contraction import Contraction
-from tensorgen.expr import Axis, Const, Expr, Load, apply, const
+from tensorgen.expr import Axis, Const, Expr, const
 from tensorgen.loop import Buffer, LoopKind, Numbers, Space, Stmt, nested
-from tensorgen.minimal_filtering import Row
 from tensorgen.schedule import WinogradTile
 from tensorgen.types import DType, int64
 from tensorgen.winograd import TRIVIAL, FilteredContraction, FilterGrid
@@ -69,14 +68,35 @@ class Frame:
         return -(-self.features // self.width)
 
     @property
+    def parts(self) -> int:
+        """Pairs of parts of the windows along both axes."""
+        return self.grids[0].part_count * self.grids[1].part_count
+
+    @property
+    def folded_channels(self) -> int:
+        """Channels along the lanes: those of all pairs of parts if these are folded."""
+        return self.channels * (self.parts if self.schedule.folded else 1)
+
+    @property
+    def channel_places(self) -> int:
+        """Elements of transformed data for them, whole vectors."""
+        lanes = self.schedule.lanes
+        return -(-self.folded_channels // lanes) * lanes
+
+    @property
+    def loops(self) -> tuple[int, int]:
+        """Parts along the outer and the inner axis that are not along the lanes."""
+        outer, inner = self.grids
+        return (1, 1) if self.schedule.folded else (outer.part_count, inner.part_count)
+
+    @property
     def pitch(self) -> int:
         """Elements from one row of transformed data to the next.
 
         A line more than the channels need: rows a power of two apart would share the few places
         of the first-level cache that their addresses allow.
         """
-        lanes = self.schedule.lanes
-        return (-(-self.channels // lanes) + 1) * lanes
+        return prod(self.loops) * self.channel_places + self.schedule.lanes
 
     @property
     def strip_extents(self) -> tuple[int, ...]:
@@ -88,7 +108,7 @@ class Frame:
     def depth(self) -> int:
         """Products summed for one point."""
         taps = self.form.window.tap.extent if self.form.window else 1
-        return taps * self.channels
+        return taps * self.parts * self.channels
 
     @property
     def strips(self) -> int:
@@ -103,19 +123,40 @@ class Frame:
     @property
     def transformed_rows(self) -> int:
         """Rows of data at one point, as the buffer of transformed data holds them."""
-        positions = self.form.window.positions if self.form.window else 1
-        return positions * self.strips * self.grids[1].count
+        slots = self.form.window.slots if self.form.window else 1
+        return slots * self.strips * self.grids[1].count
 
     @property
-    def strip_size(self) -> int:
-        """Data of one strip, with channels along the lanes."""
-        return self.grids[0].points * self.strip_width * self.schedule.lanes
+    def strip_lines(self) -> int:
+        """Lines of the data of one strip."""
+        return self.grids[0].elements(self.schedule.folded)
 
     @property
     def strip_width(self) -> int:
         """Elements of one line of a strip's data."""
-        grid = self.grids[1]
-        return ((grid.tiles - 1) * grid.results + grid.points) * grid.phases
+        return self.grids[1].width(self.schedule.folded)
+
+    @property
+    def strip_size(self) -> int:
+        """Data of one strip, with channels along the lanes. Those that are folded are not filled
+        up: the last vector of a pair of parts reaches beyond it."""
+        if self.schedule.folded:
+            return self.strip_lines * self.strip_width * self.channels + self.beyond
+        return self.strip_lines * self.strip_width * self.schedule.lanes
+
+    def strip_index(self, line: Expr, column: Expr) -> Expr:
+        """Where the first channel of an element of a strip is. If parts are folded, those of
+        all that a pair of multiples of the strides begins are neighbours."""
+        if not self.schedule.folded:
+            return (line * self.strip_width + column) * self.schedule.lanes
+        stride = self.grids[0].stride
+        place = (line // stride * self.strip_width + column) * stride + line % stride
+        return place * self.channels
+
+    @property
+    def beyond(self) -> int:
+        """Elements by which vectors of folded channels are longer than these."""
+        return self.channel_places - self.folded_channels
 
     @property
     def space(self) -> Space:
@@ -171,27 +212,6 @@ def nested_counters(
     return nested(tuple(axis for axis in counters if isinstance(axis, Axis)), body, kind)
 
 
-def vector_loop(outer: Counter, lane: Counter, body: Sequence[Stmt]) -> tuple[Stmt, ...]:
-    """Vector statements for every step of a loop."""
-    lanes = nested_counters((lane,), tuple(body), LoopKind.SIMD)
-    return nested_counters((outer,), lanes, LoopKind.SERIAL)
-
-
 def axes_size(axes: Sequence[Axis]) -> int:
     """The number of elements that axes count."""
     return prod(axis.extent for axis in axes)
-
-
-def combination(weights: Row, elements: Sequence[Load]) -> Expr:
-    """The sum of the elements with integer weights, the first one above 0 if there is one."""
-    total: Expr | None = None
-    pairs = [(w, e) for w, e in zip(weights, elements, strict=True) if w]
-    for weight, element in sorted(pairs, key=lambda pair: pair[0] < 0):
-        size = abs(weight)
-        term: Expr = element if size == 1 else element * const(size, element.dtype)
-        if total is None:
-            total = term if weight > 0 else apply("neg", term)
-        else:
-            total = total + term if weight > 0 else total - term
-    assert total is not None, "no row of a filter is zero"
-    return total

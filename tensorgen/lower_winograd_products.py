@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from tensorgen.expr import Expr, const
 from tensorgen.flat import flat_index
 from tensorgen.loop import (
     Declare,
     Fill,
+    If,
     LoopKind,
     MultiplyAdd,
     Register,
@@ -24,6 +27,7 @@ from tensorgen.lower_winograd_frame import (
     nested_counters,
 )
 from tensorgen.simplify import simplify
+from tensorgen.types import boolean
 
 
 def multiply(frame: Frame, buffers: Buffers, block: Block, chunk: Chunk) -> tuple[Stmt, ...]:
@@ -57,22 +61,25 @@ def _register_tile(
     left = Register("element", dtype, lanes)
     flat = [register for row in group for register in row]
     tap = frame.counter("tap", form.window.tap.extent if form.window else 1)
-    channel = frame.counter("c", frame.channels)
+    inner = frame.grids[1]
+    below, beside = (frame.counter(n, e) for n, e in zip("pq", frame.loops, strict=True))
+    channel = frame.counter("c", frame.folded_channels)
     weights = buffers.inputs[frame.contraction.operands[form.weights]]
     extents = tuple(axis.extent for axis in form.batch)
     batch = flat_index([block.values[axis] for axis in form.batch], extents)
     panel = (batch * frame.feature_blocks + chunk.features) * frame.points + point
-    lane = (panel * frame.depth + tap * frame.channels + channel) * frame.width
+    part = beside * frame.loops[0] + below
+    summed = (tap * prod(frame.loops) + part) * frame.folded_channels + channel
+    lane = (panel * frame.depth + summed) * frame.width
     step: list[Stmt] = [
         VectorLoad(register, weights, simplify(lane + v * lanes), lanes, kept=length > 1)
         for v, register in enumerate(right)
     ]
-    shift = 0
-    if form.window:
-        shift = form.window.dilation * block.strips * frame.grids[1].count
-    row = point * frame.transformed_rows + chunk.first + start + tap * shift
+    slot = form.window.slot(tap * form.window.dilation) if form.window else tap
+    row = point * frame.transformed_rows + chunk.first + start + slot * block.strips * inner.count
+    place = part * frame.channel_places + channel
     for i, accumulators in enumerate(group):
-        index = simplify((row + i) * frame.pitch + channel)
+        index = simplify((row + i) * frame.pitch + place)
         step.append(Fill(left, buffers.transformed.at(index)))
         step.extend(
             MultiplyAdd(target, left, register)
@@ -86,9 +93,24 @@ def _register_tile(
         for i, accumulators in enumerate(group)
         for v, register in enumerate(accumulators)
     ]
+    sums = nested_counters((channel,), tuple(step), LoopKind.ROLLED)
+    exists = _has_products(frame, point, below, beside)
+    if exists != const(True, exists.dtype):
+        sums = (If(exists, sums),)
     body = (
         *(Fill(register, const(0, dtype)) for register in flat),
-        *nested_counters((tap, channel), tuple(step), LoopKind.ROLLED),
+        *nested_counters((tap, beside, below), sums, LoopKind.ROLLED),
         *stores,
     )
     return (Declare((*flat, *right, left), body),)
+
+
+def _has_products(frame: Frame, point: Expr, below: Expr, beside: Expr) -> Expr:
+    """Whether a pair of parts has products at a point: at infinity the short ones have none.
+    Folded ones are not told apart."""
+    outer, inner = frame.grids
+    if frame.schedule.folded:
+        return const(True, boolean)
+    down = (below < outer.long_parts) | (point // inner.points < outer.points - 1)
+    across = (beside < inner.long_parts) | (point % inner.points < inner.points - 1)
+    return simplify(down & across)

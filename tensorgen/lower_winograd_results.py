@@ -13,10 +13,9 @@ from tensorgen.lower_winograd_frame import (
     Chunk,
     Counter,
     Frame,
-    combination,
     nested_counters,
-    vector_loop,
 )
+from tensorgen.lower_winograd_transform import transform
 from tensorgen.simplify import affine, simplify
 from tensorgen.types import int64
 from tensorgen.winograd import coordinates
@@ -29,34 +28,21 @@ def transform_back(frame: Frame, buffers: Buffers, block: Block, chunk: Chunk) -
     row = frame.counter("m", chunk.rows)
     vector = frame.counter("vector", frame.schedule.vectors)
     lane = frame.counter("lane", lanes)
-    columns = numbers.buffer(
-        "columns", frame.dtype, outer.results * inner.points * lanes, Space.STACK
-    )
     tile = numbers.buffer("tile", frame.dtype, outer.results * inner.results * lanes, Space.STACK)
-    column = frame.counter("column", inner.points)
-    down: list[Stmt] = []
-    for i, weights in enumerate(outer.filter.outputs):
-        elements = []
-        for k in range(outer.points):
-            place = (column + k * inner.points) * frame.schedule.chunk + row
-            elements.append(
-                buffers.products.at(simplify(place * frame.width + vector * lanes + lane))
-            )
-        index = simplify((column + i * inner.points) * lanes + lane)
-        down.append(Store(columns, index, combination(weights, elements)))
-    line = frame.counter("line", outer.results)
-    across: list[Stmt] = []
-    for j, weights in enumerate(inner.filter.outputs):
-        elements = [
-            columns.at(simplify((line * inner.points + k) * lanes + lane))
-            for k in range(inner.points)
-        ]
-        index = simplify((line * inner.results + j) * lanes + lane)
-        across.append(Store(tile, index, combination(weights, elements)))
+
+    def product(point: int, column: Counter) -> Load:
+        place = (column + point * inner.points) * frame.schedule.chunk + row
+        return buffers.products.at(simplify(place * frame.width + vector * lanes + lane))
+
+    def made(line: Counter, column: int, value: Expr) -> Store:
+        return Store(tile, simplify((line * inner.results + column) * lanes + lane), value)
+
+    columns, passes = transform(
+        frame, outer.filter.outputs, inner.filter.outputs, lane, product, made
+    )
     feature = simplify((chunk.features * frame.schedule.vectors + vector) * lanes + lane)
     body = (
-        *vector_loop(column, lane, down),
-        *vector_loop(line, lane, across),
+        *passes,
         *_stored_tile(frame, buffers, block, tile, simplify(chunk.first + row), feature, lane),
     )
     allocated: tuple[Stmt, ...] = (Allocate(columns, (Allocate(tile, body),)),)
@@ -89,7 +75,7 @@ def _stored_tile(
     conditions: list[Expr] = [feature < frame.features]
     for grid, number, part in ((outer, down, line), (inner, across, column)):
         if grid.window:
-            place = grid.position(number, part)
+            place = grid.result(number, part)
             values[grid.window.output] = place
             conditions.append(place < grid.extent)
     element = tile.at(simplify((line * inner.results + column) * frame.schedule.lanes + lane))

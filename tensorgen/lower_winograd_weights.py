@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from tensorgen.expr import Axis, Expr, Tensor, TensorExpr, cast, compute, const, select
+from tensorgen.expr import Axis, Expr, Tensor, TensorExpr, cast, compute, const, minimum, select
 from tensorgen.lower_loops import replace_axes
 from tensorgen.lower_winograd_frame import Frame
-from tensorgen.types import TensorType, float64, int64
+from tensorgen.types import TensorType, float64
 from tensorgen.winograd import FilterGrid, coordinates
 
 
 def filtered_weights(frame: Frame, original: TensorType) -> TensorExpr:
-    """G g G^T as an expression over the flattened weights, computed in double precision."""
+    """G g G^T as an expression over the flattened weights, computed in double precision. A part
+    that is a tap shorter than others ends with a tap of weight 0."""
     form = frame.form
     outer, inner = frame.grids
     factor = frame.contraction.factors[form.weights]
@@ -21,26 +22,33 @@ def filtered_weights(frame: Frame, original: TensorType) -> TensorExpr:
         frame.feature_blocks,
         outer.points,
         inner.points,
-        *(axis.extent for axis in (*taps, *form.channels)),
+        *(axis.extent for axis in taps),
+        inner.part_count,
+        outer.part_count,
+        *(axis.extent for axis in form.channels),
         frame.width,
     )
 
     def element(*indices: Expr) -> Expr:
         batch = indices[: len(form.batch)]
-        block, down, across, *summed, part = indices[len(form.batch) :]
-        feature = block * frame.width + part
+        block, down, across, *rest = indices[len(form.batch) :]
+        deep, (beside, below, *summed, place) = rest[: len(taps)], rest[len(taps) :]
+        feature = block * frame.width + place
         values: dict[Axis, Expr] = dict(zip(form.batch, batch, strict=True))
-        values.update(zip((*taps, *form.channels), summed, strict=True))
+        values.update(zip((*taps, *form.channels), (*deep, *summed), strict=True))
         extents = [axis.extent for axis in form.features]
         values.update(zip(form.features, coordinates(feature, extents), strict=True))
         total: Expr | None = None
         for i in range(outer.taps):
             for j in range(inner.taps):
-                for grid, tap in ((outer, i), (inner, j)):
+                for grid, part, tap in ((outer, below, i), (inner, beside, j)):
                     if grid.window:
-                        values[grid.window.tap] = const(tap, int64)
+                        number = grid.in_part(part, tap)
+                        values[grid.window.tap] = minimum(number, grid.window.tap.extent - 1)
                 load = cast(source[replace_axes(factor.expr, values)], float64)
-                weight = _coefficient(outer, down, i) * _coefficient(inner, across, j)
+                weight = _coefficient(outer, down, below, i) * _coefficient(
+                    inner, across, beside, j
+                )
                 total = load * weight if total is None else total + load * weight
         assert total is not None
         value = cast(total, original.dtype)
@@ -51,10 +59,12 @@ def filtered_weights(frame: Frame, original: TensorType) -> TensorExpr:
     return compute(shape, element)
 
 
-def _coefficient(grid: FilterGrid, point: Expr, tap: int) -> Expr:
-    """The weight of a tap at a point, as a choice among the points."""
+def _coefficient(grid: FilterGrid, point: Expr, part: Expr, tap: int) -> Expr:
+    """The weight of a tap of a part at a point, as a choice among the points."""
     values = [row[tap] / divisor for row, divisor in grid.filter.kernels]
     chosen: Expr = const(values[-1], float64)
     for number in range(len(values) - 2, -1, -1):
         chosen = select(point < number + 1, const(values[number], float64), chosen)
-    return chosen
+    if tap < grid.taps - 1 or grid.long_parts == grid.part_count:
+        return chosen
+    return select(part < grid.long_parts, chosen, const(0.0, float64))

@@ -177,6 +177,7 @@ class WinogradTile:
     blocks that are transposed in registers.
     If `parallel`, threads share the transforms and then the products of each block; with `apart`
     they share the blocks, each with transformed data of its own.
+    If `folded`, vectors of data hold the few channels of several parts of strided windows.
     """
 
     results: tuple[int, ...]
@@ -188,6 +189,7 @@ class WinogradTile:
     parallel: bool
     turned: bool = False
     apart: bool = False
+    folded: bool = False
 
     def __str__(self) -> str:
         steps = [
@@ -196,6 +198,8 @@ class WinogradTile:
             f"rows({self.chunk})",
             f"register_tile({self.rows} x {self.vectors}*{self.lanes})",
         ]
+        if self.folded:
+            steps.append("folded")
         if self.turned:
             steps.append("turned")
         if self.parallel:

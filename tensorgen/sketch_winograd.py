@@ -47,6 +47,9 @@ transposed in registers."""
 TURNED_RESULT = 0.7
 """Cycles to store one result where those of a line are transposed in registers."""
 
+PART_LOOP = 12.0
+"""Cycles to begin another loop over channels, for one more part of a window."""
+
 IN_ORDER = 3.0
 """Cycles to copy or store a vector of channels or features that are neighbours in memory."""
 
@@ -58,22 +61,37 @@ def winograd_tiles(
     form = filtered_contraction(contraction, contraction.constant(task))
     if form is None or core.dialect.lanes == 1:
         return
-    choices = [range(2, MOST_POINTS - window.tap.extent + 2) for window in form.filtered]
+    choices = [range(2, MOST_POINTS - window.taps + 2) for window in form.filtered]
     for results in product(*choices):
-        if len({*results}) > len({window.tap.extent for window in form.filtered}):
+        if len({*results}) > len({window.taps for window in form.filtered}):
             continue
-        yield from _with_results(form, results, core, threads)
+        if not _mostly_idle(form, core.dialect):
+            yield from _with_results(_Work(form, results, core.dialect, False), core, threads)
+        if _foldable(form, core.dialect):
+            yield from _with_results(_Work(form, results, core.dialect, True), core, threads)
 
 
-def _with_results(
-    form: FilteredContraction,
-    results: tuple[int, ...],
-    core: Core,
-    threads: int,
-) -> Iterator[Estimate[WinogradTile]]:
+def _mostly_idle(form: FilteredContraction, dialect: VectorDialect) -> bool:
+    """True if each of several parts fills no vector with its channels. The estimate thinks such
+    kernels faster than they are, by up to a third: their loops over channels are short."""
+    channels = prod(axis.extent for axis in form.channels)
+    return channels < dialect.lanes and any(window.parts > 1 for window in form.filtered)
+
+
+def _foldable(form: FilteredContraction, dialect: VectorDialect) -> bool:
+    """True if the channels of all residues take fewer vectors than one each."""
+    residues = prod(window.stride for window in form.filtered)
+    runs = any(window.parts != window.stride for window in form.filtered)
+    channels = prod(axis.extent for axis in form.channels)
+    inner = form.filtered[-1]
+    neighbours = inner.stride == 1 or inner.dilation == 1
+    vectors = -(-channels * residues // dialect.lanes)
+    return neighbours and not runs and channels < dialect.lanes and vectors < residues
+
+
+def _with_results(work: _Work, core: Core, threads: int) -> Iterator[Estimate[WinogradTile]]:
     dialect = core.dialect
-    work = _Work(form, results, dialect)
-    element = form.contraction.dtype.bytes
+    element = work.element_bytes
     most = max(1, min(work.strips, core.second_cache // 2 // work.block_bytes(1)))
     lengths = {(length, False) for length in (most, _largest_divisor(work.strips, most))}
     if threads > 1:
@@ -86,8 +104,8 @@ def _with_results(
             chunks = ceil(rows / (tiles * height))
             chunk = min(rows, ceil(ceil(rows / chunks) / height) * height)
             schedule = WinogradTile(
-                results, length, chunk, height, vectors, dialect.lanes, threads > 1,
-                dialect.transposes, apart,
+                work.results, length, chunk, height, vectors, dialect.lanes, threads > 1,
+                dialect.transposes, apart, work.folded,
             )  # fmt: skip
             yield Estimate(schedule, work.cycles(schedule, core, threads))
 
@@ -110,25 +128,34 @@ class _Work:
     """What the estimates for one number of results share."""
 
     def __init__(
-        self, form: FilteredContraction, results: tuple[int, ...], dialect: VectorDialect
+        self,
+        form: FilteredContraction,
+        results: tuple[int, ...],
+        dialect: VectorDialect,
+        folded: bool,
     ) -> None:
         lanes = dialect.lanes
+        self.results, self.folded = results, folded
         made = [FilterGrid.of(w, n) for w, n in zip(form.filtered, results, strict=True)]
         self.outer, self.inner = (TRIVIAL, made[0]) if len(made) == 1 else (made[0], made[1])
         self.points = self.outer.points * self.inner.points
+        pairs = self.outer.part_count * self.inner.part_count
+        self.parts = self.points if folded else self.outer.products * self.inner.products
         window = form.window
         images = prod(axis.extent for axis in form.images)
-        self.channels = prod(axis.extent for axis in form.channels)
+        self.planes = prod(axis.extent for axis in form.channels)
+        self.channels = self.planes * (pairs if folded else 1)
         self.padded_channels = -(-self.channels // lanes) * lanes
         self.features = prod(axis.extent for axis in form.features)
-        self.depth = self.channels * (window.tap.extent if window else 1)
+        self.taps = window.tap.extent if window else 1
+        self.depth = self.taps * self.planes * pairs
         self.deep_in = window.positions if window else 1
         self.deep_out = window.output.extent if window else 1
         self.repeated = prod(axis.extent for axis in form.batch) * (images if window else 1)
         self.batches = prod(axis.extent for axis in form.batch)
         self.strips = self.outer.count * (1 if window else images)
         self.strip_rows = self.deep_in * self.inner.count
-        self.lanes = lanes
+        self.lanes, self.loads_per_cycle = lanes, dialect.loads_per_cycle
         data, result = form.contraction.factors[form.data], affine(form.contraction.result)
         self.relay = TURNED_RELAY if dialect.transposes else RELAY
         if form.channels and data.coefficient(form.channels[-1]) == 1:
@@ -144,7 +171,7 @@ class _Work:
 
     def block_bytes(self, strips: int) -> int:
         """Transformed data of a block."""
-        row = self.points * self.padded_channels * self.element_bytes
+        row = self.parts * self.padded_channels * self.element_bytes
         return row * self.strip_rows * strips
 
     def cycles(self, schedule: WinogradTile, core: Core, threads: int) -> float:
@@ -154,7 +181,8 @@ class _Work:
         total = 0.0
         for strips, count in parts(self.strips, schedule.strips):
             rows, times = self.rows_of(strips), count * self.repeated
-            transforms = self.deep_in * strips * (self.padded_channels // self.lanes)
+            vectors = self.padded_channels // self.lanes
+            transforms = self.deep_in * strips * (1 if self.folded else vectors)
             data = self._data_cycles() * transforms
             products = features * sum(
                 self._product_cycles(length, schedule, core) * number
@@ -168,7 +196,7 @@ class _Work:
             total += (data + products) * times
             if threads > 1:
                 tiles = self.deep_in * strips * self.inner.count
-                lines = self.points * tiles * -(-self.channels * self.element_bytes // LINE_BYTES)
+                lines = self.parts * tiles * -(-self.channels * self.element_bytes // LINE_BYTES)
                 loops = 1 + len(list(parts(rows, schedule.chunk)))
                 crossing = CROSSING_LINE * lines * (1 - 1 / threads)
                 total += (crossing + loops * core.barrier) * times
@@ -178,7 +206,8 @@ class _Work:
         """Cycles in which the weights of one thread arrive from beyond its second-level cache."""
         width = schedule.vectors * schedule.lanes
         features = -(-self.features // width)
-        own = float(self.points * self.depth * features * width * self.element_bytes * self.batches)
+        weights = self.parts * self.taps * self.channels * features * width
+        own = float(weights * self.element_bytes * self.batches)
         # Threads apart that have a batch in common read the same weights, and get in each other's
         # way: where these come from main memory, they win nothing over one thread.
         if not schedule.apart or self.batches % threads == 0:
@@ -189,16 +218,27 @@ class _Work:
         return own * passes / core.far_bytes
 
     def _data_cycles(self) -> float:
-        """Relaying and transforming one strip of one vector of channels."""
-        width = (self.inner.tiles - 1) * self.inner.results + self.inner.points
-        relayed = self.relay * self.outer.points * width * self.inner.phases * self.lanes
-        tiles = self.inner.count * _transform(self.outer.filter.inputs, self.inner.filter.inputs)
-        return relayed + tiles
+        """Relaying and transforming one strip, of one vector of channels unless they are folded."""
+        lines, width = self.outer.elements(self.folded), self.inner.width(self.folded)
+        relayed = self.relay * lines * width * (self.planes if self.folded else self.lanes)
+        if self.folded:
+            tile = self._transform(self.outer.filter.inputs, self.inner.filter.inputs)
+            return relayed + self.inner.count * tile * (self.padded_channels // self.lanes)
+        tile = sum(
+            down.count
+            * across.count
+            * self._transform(down.inputs(self.outer.filter), across.inputs(self.inner.filter))
+            for down in self.outer.parts
+            for across in self.inner.parts
+        )
+        return relayed + self.inner.count * tile
 
     def _product_cycles(self, rows: int, schedule: WinogradTile, core: Core) -> float:
         """The products of one chunk with one block of features, and transforming them back."""
         panel = self.depth * schedule.vectors * schedule.lanes * self.element_bytes
         dialect, load = core.dialect, core.vector_load(panel)
+        summed = self.parts * self.taps * self.channels
+        loops = (self.parts - self.points) * self.taps * PART_LOOP
         total = 0.0
         for length, count in parts(rows, schedule.rows):
             loads = length * dialect.broadcast_loads + schedule.vectors * load
@@ -208,23 +248,21 @@ class _Work:
                 MULTIPLY_ADD_LATENCY,
             )
             stored = 2.0 * length * schedule.vectors
-            total += self.points * count * (self.depth * step + stored + TILE_OVERHEAD)
-        back = _transform(self.outer.filter.outputs, self.inner.filter.outputs)
+            total += count * (summed * step + self.points * (stored + TILE_OVERHEAD) + loops)
+        back = self._transform(self.outer.filter.outputs, self.inner.filter.outputs)
         elements = self.outer.results * self.inner.results * self.lanes
         return total + rows * schedule.vectors * (back + elements * self.store)
 
+    def _transform(self, outer: Sequence[Row], inner: Sequence[Row]) -> float:
+        """Cycles to transform one tile: a combination of elements for each result, along one axis
+        and then the other."""
+        first = sum(map(self._combination, outer)) * len(inner[0])
+        second = sum(map(self._combination, inner)) * len(outer)
+        return first + second
 
-def _transform(outer: Sequence[Row], inner: Sequence[Row]) -> float:
-    """Vector operations to transform one tile: a combination of elements for each result, along
-    one axis and then the other."""
-    first = sum(map(_operations, outer)) * len(inner[0])
-    second = sum(map(_operations, inner)) * len(outer)
-    return float(first + second)
-
-
-def _operations(row: Row) -> int:
-    """A load for each weight, and a store."""
-    return sum(weight != 0 for weight in row) + 1
+    def _combination(self, row: Row) -> float:
+        """A load for each weight, and a store."""
+        return sum(weight != 0 for weight in row) / self.loads_per_cycle + 1
 
 
 def _share(units: int, threads: int) -> float:

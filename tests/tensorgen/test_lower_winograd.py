@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,11 +12,17 @@ from hypothesis import strategies as st
 
 from tensorgen.contraction import contraction_of
 from tensorgen.loop import For, LoopKind, Space, statements
+from tensorgen.loop_eval import run_kernel
 from tensorgen.schedule import ScheduleError, WinogradTile
 from tensorgen.target import Target
 from tensorgen.task import Task
 from tensorgen.types import Array, float32, float64
-from tensorgen.winograd import FilteredContraction, filtered_contraction
+from tensorgen.winograd import (
+    FilteredContraction,
+    FilterGrid,
+    Parts,
+    filtered_contraction,
+)
 from tests.compiled_kernels import (
     ISA_TARGETS,
     Case,
@@ -62,6 +69,33 @@ TASKS: dict[str, tuple[Task, int]] = {
     "several images": (convolution((3, 5), (3, 3), channels=(2, 3), batch=3), 2),
     "groups": (convolution((4, 5), (3, 3), channels=(2, 3), groups=2), 2),
     "dilated": (convolution((7, 9), (3, 3), channels=(2, 3), dilations=(2, 3)), 2),
+    "seven taps": (convolution((4, 7), (1, 7), channels=(5, 3)), 3),
+    "six by nine": (convolution((3, 5), (6, 9), channels=(2, 3)), 2),
+    "seven dilated": (convolution((9,), (7,), channels=(3, 4), dilations=(2,)), 3),
+    "seven padded": (padded(convolution((7, 5), (7, 1), channels=(2, 3)), (3, 0), (3, 0)), 3),
+    "strided": (convolution((7, 5), (3, 3), channels=(3, 5), strides=(2, 2)), 4),
+    "strided by three": (convolution((5, 4), (5, 5), channels=(5, 3), strides=(3, 3)), 2),
+    "strided rows": (convolution((5, 6), (3, 3), channels=(2, 3), strides=(2, 1)), 3),
+    "strided columns": (convolution((4, 7), (3, 3), channels=(2, 3), strides=(1, 2)), 2),
+    "strided, even taps": (convolution((4, 5), (4, 4), channels=(5, 3), strides=(2, 2)), 3),
+    "strided, seven taps": (convolution((4, 7), (7, 7), channels=(3, 5), strides=(2, 2)), 3),
+    "strided groups": (
+        convolution((4, 5), (3, 3), channels=(2, 3), groups=2, strides=(2, 2), batch=2),
+        2,
+    ),
+    "strided, dilated": (
+        convolution((7, 9), (3, 5), channels=(2, 3), strides=(2, 3), dilations=(3, 2)),
+        2,
+    ),
+    "strided line": (convolution((11,), (3,), channels=(5, 3), strides=(2,)), 4),
+    "strided volume": (
+        convolution((3, 4, 5), (3, 3, 3), channels=(2, 3), strides=(2, 2, 2)),
+        2,
+    ),
+    "strided, dilated volume": (
+        convolution((5, 4, 5), (3, 2, 3), channels=(2, 3), strides=(2, 1, 2), dilations=(3, 1, 1)),
+        2,
+    ),
     "line": (convolution((11,), (3,), channels=(5, 3)), 4),
     "dilated line": (convolution((9,), (3,), channels=(2, 3), dilations=(2,), batch=2), 2),
     "rows only": (convolution((6, 5), (3, 1), channels=(2, 3)), 2),
@@ -88,6 +122,30 @@ TASKS: dict[str, tuple[Task, int]] = {
         2,
     ),
     "padded line": (padded(convolution((11,), (3,), channels=(5, 3)), (2,), (1,)), 4),
+    "strided, padded": (
+        padded(convolution((7, 5), (3, 3), channels=(18, 5), strides=(2, 2)), (1, 0), (1, 1)),
+        4,
+    ),
+    "strided, padded line": (
+        padded(convolution((8,), (4,), channels=(3, 5), strides=(3,)), (2,), (1,)),
+        3,
+    ),
+    "strided, padded, dilated": (
+        padded(
+            convolution((5, 7), (3, 3), channels=(2, 3), strides=(2, 2), dilations=(3, 1)),
+            (2, 1),
+            (3, 0),
+        ),
+        2,
+    ),
+    "strided, padded volume": (
+        padded(
+            convolution((2, 4, 5), (3, 3, 3), channels=(2, 3), strides=(2, 2, 2), batch=2),
+            (1, 1, 1),
+            (1, 0, 1),
+        ),
+        3,
+    ),
     "residual after padded": (
         padded(
             with_epilogue(convolution((4, 6), (3, 3), channels=(2, 3)), "residual"), (1, 1), (1, 1)
@@ -98,6 +156,10 @@ TASKS: dict[str, tuple[Task, int]] = {
 }
 
 
+FOLDED = [name for name in TASKS if "strided" in name and name != "strided, dilated"]
+"""Those whose residues are neighbours along the inner axis."""
+
+
 def inputs(task: Task) -> list[Array]:
     """Small whole numbers; weights are multiples of 24 * 24, so that filtering rounds nothing."""
     arrays = whole_inputs(task)
@@ -105,6 +167,16 @@ def inputs(task: Task) -> list[Array]:
         array * np.asarray(576 if fixed else 1, array.dtype)
         for array, fixed in zip(arrays, task.constant, strict=True)
     ]
+
+
+@pytest.mark.parametrize("lanes", [1, 4])
+@pytest.mark.parametrize("name", FOLDED)
+def test_folded_it_is_exact(name: str, lanes: int) -> None:
+    task, results = TASKS[name]
+    arrays = inputs(task)
+    schedule = replace(tile(task, results, lanes), folded=True)
+    found = Case.of(task, schedule).interpret(arrays)[0]
+    assert_same(found, evaluate_task(task, arrays)[0], 0.0, name)
 
 
 @pytest.mark.parametrize("lanes", [1, 4])
@@ -123,9 +195,12 @@ def test_compiled_it_is_exact_too(isa: str, threads: int, apart: bool, tmp_path:
         pytest.skip(f"this machine has no {isa}")
     lanes = {"c99": 1, "sse42": 4, "avx2": 8, "avx512": 16}[isa]
     cases = [
-        Case.of(task, tile(task, results, lanes, parallel=threads > 1, apart=apart))
-        for task, results in TASKS.values()
+        Case.of(task, replace(schedule, folded=folded))
+        for name, (task, results) in TASKS.items()
         if task.stages[0].type.dtype == float32
+        for schedule in (tile(task, results, lanes, parallel=threads > 1, apart=apart),)
+        for folded in (False, True)
+        if not folded or name in FOLDED
     ]
     compiled = CompiledKernels(
         cases, tmp_path, target=Target.named(ISA_TARGETS[isa]), threads=threads
@@ -141,19 +216,28 @@ def convolutions(draw: st.DrawFn) -> Task:
     """A random convolution with at least one window that can be filtered."""
     rank = draw(st.integers(1, 3))
     kernel = [draw(st.integers(1, 3)) for _ in range(rank)]
-    kernel[draw(st.integers(0, rank - 1))] = draw(st.integers(2, 3))
-    outputs = tuple(draw(st.integers(4, 7)) for _ in range(rank))
+    kernel[draw(st.integers(0, rank - 1))] = draw(st.integers(2, 5))
+    outputs = tuple(draw(st.integers(4, 7 if rank < 3 else 4)) for _ in range(rank))
     dilations = tuple(draw(st.integers(1, 2)) for _ in range(rank))
+    strides = tuple(draw(st.integers(1, 3)) for _ in range(rank))
     return convolution(
         outputs, tuple(kernel), channels=(draw(st.integers(1, 3)), draw(st.integers(1, 5))),
-        groups=draw(st.integers(1, 2)), dilations=dilations, batch=draw(st.integers(1, 2)),
+        groups=draw(st.integers(1, 2)), strides=strides, dilations=dilations,
+        batch=draw(st.integers(1, 2)),
     )  # fmt: skip
 
 
-@given(convolutions(), st.integers(2, 4), st.integers(1, 9), st.integers(1, 9), st.booleans())
+@given(
+    convolutions(),
+    st.integers(2, 4),
+    st.integers(1, 9),
+    st.integers(1, 9),
+    st.booleans(),
+    st.booleans(),
+)
 @settings(deadline=None, max_examples=20)
 def test_random_convolutions(
-    task: Task, results: int, strips: int, chunk: int, apart: bool
+    task: Task, results: int, strips: int, chunk: int, apart: bool, folded: bool
 ) -> None:
     contraction = contraction_of(task)
     form = (
@@ -163,9 +247,15 @@ def test_random_convolutions(
     )
     if form is None:
         return
+    if any(window.taps + results - 1 > 6 for window in form.filtered):
+        return
+    inner = form.filtered[-1]
     schedule = WinogradTile(
-        (results,) * len(form.filtered), strips, chunk, 2, 1, 4, apart, apart=apart
-    )
+        (results,) * len(form.filtered), strips, chunk, 2, 1, 4, apart, apart=apart,
+        folded=folded
+        and (inner.stride == 1 or inner.dilation == 1)
+        and all(window.parts == window.stride for window in form.filtered),
+    )  # fmt: skip
     arrays = inputs(task)
     found = Case.of(task, schedule).interpret(arrays)[0]
     assert_same(found, evaluate_task(task, arrays)[0], 0.0, str(schedule))
@@ -184,22 +274,82 @@ def test_threads_apart_share_blocks_and_nothing_else(name: str) -> None:
     assert list(kernel.body) == parallel or not parallel
 
 
-def test_rounding_stays_within_the_bound() -> None:
-    """F(4 x 4, 3 x 3) on normal numbers: errors a few hundred times those of plain sums."""
-    task = convolution((8, 8), (3, 3), channels=(16, 4))
+@pytest.mark.parametrize(
+    ("taps", "stride", "results", "growth"),
+    [(3, 1, 4, 29.4), (3, 2, 4, 14.4), (3, 2, 5, 29.4), (7, 2, 3, 29.4), (5, 3, 4, 14.4)],
+)
+def test_rounding_stays_within_the_bound(
+    taps: int, stride: int, results: int, growth: float
+) -> None:
+    """On normal numbers, by as many points as `growth` belongs to: errors some times those of plain
+    sums."""
+    kernel, steps = (taps, taps), (stride, stride)
+    task = convolution((6, 6), kernel, channels=(6, 4), strides=steps)
     rng = np.random.default_rng(0)
     arrays = [rng.standard_normal(type.shape).astype(np.float32) for type in task.inputs]
-    found = Case.of(task, tile(task, 4, 4)).interpret(arrays)[0]
-    wide = convolution((8, 8), (3, 3), channels=(16, 4), dtype=float64)
+    found = Case.of(task, tile(task, results, 4)).interpret(arrays)[0]
+    wide = convolution((6, 6), kernel, channels=(6, 4), strides=steps, dtype=float64)
     exact = evaluate_task(wide, [array.astype(np.float64) for array in arrays])[0]
-    assert np.abs(found - exact).max() < 2.0**-24 * 860 * np.abs(arrays[0]).max() * 9 * 16
+    largest = np.abs(arrays[0]).max() * taps * taps * 6
+    assert np.abs(found - exact).max() < 2.0**-24 * growth * growth * largest
+
+
+def test_a_stride_is_a_sum_of_windows() -> None:
+    """Residues of three taps by two: two taps and one, four results by 5 + 4 products."""
+    form = form_of(convolution((8, 8), (3, 7), channels=(2, 3), strides=(2, 3)))
+    assert form is not None
+    outer, inner = (FilterGrid.of(window, 4) for window in form.filtered)
+    assert outer.parts == (Parts(0, 1, 5), Parts(1, 1, 4))
+    assert outer.products == 9
+    assert outer.elements(False) == 9
+    assert inner.parts == (Parts(0, 1, 6), Parts(1, 2, 5))
+    assert inner.elements(False) == 3 * 3 + 7
+
+
+def test_a_long_window_is_a_sum_of_runs() -> None:
+    """Seven taps are four and three, and results of both the same filter's."""
+    form = form_of(convolution((8, 8), (6, 7), channels=(2, 3)))
+    assert form is not None
+    outer, inner = (FilterGrid.of(window, 3) for window in form.filtered)
+    assert outer.parts == (Parts(0, 2, 5),)
+    assert outer.elements(False) == 2 + 6
+    assert inner.parts == (Parts(0, 1, 6), Parts(1, 1, 5))
+    assert inner.elements(False) == 2 + 7
+
+
+def test_parts_that_are_a_tap_shorter_have_no_product_at_infinity() -> None:
+    """Whatever their weights there are, they are not read."""
+    task = convolution((7, 5), (3, 5), channels=(3, 4), strides=(2, 3))
+    case = Case.of(task, tile(task, 3, 4))
+    arrays = inputs(task)
+    expected = case.interpret(arrays)[0]
+    data, weights = case.kernel_inputs(arrays)
+    # Feature block, points, residues of columns and of lines, channel, feature.
+    places = weights.reshape(1, 4, 4, 3, 2, 3, 8).copy()
+    assert not places[:, 3, :, :, 1].any()
+    assert not places[:, :, 3, 2].any()
+    places[:, 3, :, :, 1] = np.nan
+    places[:, :, 3, 2] = np.nan
+    found = run_kernel(case.lowered.kernel, [data, places.reshape(-1)])[0]
+    assert_same(found.reshape(expected.shape), expected, 0.0, str(case.schedule))
+
+
+def test_neighbours_can_be_folded_only() -> None:
+    task = convolution((7, 9), (3, 5), channels=(2, 3), strides=(2, 3), dilations=(3, 2))
+    with pytest.raises(ScheduleError, match="to fold, got stride 3, dilation 2 and 3 parts"):
+        Case.of(task, replace(tile(task, 2, 4), folded=True))
+    task = convolution((4, 5), (1, 7), channels=(2, 3))
+    with pytest.raises(ScheduleError, match="to fold, got stride 1, dilation 1 and 2 parts"):
+        Case.of(task, replace(tile(task, 2, 4), folded=True))
 
 
 def test_what_cannot_be_filtered_is_refused() -> None:
     for task in (
         matmul((), 5, 6, 7, constant=(False, True)),
         convolution((4, 5), (1, 1), channels=(2, 3)),
-        convolution((4, 5), (3, 3), channels=(2, 3), strides=(2, 2)),
+        convolution((4, 5), (3, 3), channels=(2, 3), strides=(3, 4)),
+        convolution((4, 5), (2, 3), channels=(2, 3), strides=(2, 3)),
+        convolution((4, 5), (1, 11), channels=(2, 3)),
         convolution((4, 5), (3, 3), channels=(2, 3), constant=(False, False)),
         convolution((4, 5), (3, 3), channels=(1, 1), groups=3),
     ):

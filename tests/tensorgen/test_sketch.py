@@ -115,6 +115,27 @@ def test_threads_filter_groups_apart() -> None:
         assert not alone.apart
 
 
+def test_strided_windows_are_filtered_where_weights_are_not_too_many() -> None:
+    wide = convolution((28, 28), (3, 3), channels=(64, 128), strides=(2, 2))
+    schedule = default_schedule(wide, AVX512, 1)
+    assert isinstance(schedule, WinogradTile)
+    assert not schedule.folded
+    deep = convolution((7, 7), (3, 3), channels=(512, 512), strides=(2, 2))
+    assert isinstance(default_schedule(deep, AVX512, 1), RegisterTile)
+
+
+def test_few_channels_are_folded() -> None:
+    """Three colours, at four pairs of residues, in one vector."""
+    task = convolution((112, 112), (7, 7), channels=(3, 64), strides=(2, 2))
+    schedule = default_schedule(task, AVX512, 1)
+    assert isinstance(schedule, WinogradTile)
+    assert schedule.folded
+    assert schedule.results == (3, 3)
+    # Seven taps in runs, which are no neighbours.
+    apart = convolution((112, 112), (7, 7), channels=(3, 64), strides=(2, 2), dilations=(2, 2))
+    assert isinstance(default_schedule(apart, AVX512, 1), RegisterTile)
+
+
 @pytest.mark.parametrize("threads", [2, 3, 4])
 def test_blocks_apart_go_round(threads: int) -> None:
     """Equal blocks, and as many for each thread."""
