@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from tensorgen.contraction import Contraction, Roles, assign_roles, contraction_of
+from tensorgen.dense_copy import with_copy
 from tensorgen.expr import (
     Axis,
     Expr,
@@ -68,6 +69,13 @@ def lower_register_tile(task: Task, schedule: RegisterTile) -> tuple[LoopKernel,
     contraction = contraction_of(task)
     if contraction is None:
         raise ScheduleError("register_tile: expected a contraction, got " + str(task)[:200])
+    if schedule.copied is not None:
+        contraction = with_copy(task, contraction, schedule.copied)
+        if contraction is None:
+            raise ScheduleError(
+                f"register_tile: expected a factor {schedule.copied} that can be copied, got "
+                + str(task)[:200]
+            )
     roles = assign_roles(contraction, schedule.vector_operand)
     if not roles.vectors:
         raise ScheduleError("register_tile: expected an axis along the lanes, got none")
@@ -167,9 +175,10 @@ class TileLowering:
         fixed: tuple[Axis, ...] = ()
         if contraction.prologue is not None:
             fixed = contraction.prologue.moved_by(roles.outer)[: schedule.prologue]
-            part = Slab.of(contraction.prologue, fixed)
+            part = Slab.of(contraction.prologue, fixed, _together(schedule, roles))
             space = Space.SCRATCH if fixed else Space.SHARED
-            slab = part, numbers.buffer("padded", contraction.dtype, part.size, space)
+            name = "padded" if schedule.copied is None else "dense"
+            slab = part, numbers.buffer(name, contraction.dtype, part.size, space)
         sums = None
         if schedule.depth:
             moving = tuple(axis for axis in roles.rows if axis not in fixed)
@@ -264,7 +273,7 @@ class TileLowering:
             slab, buffer = self.slab
             made = slab_loops(
                 slab, self.inputs, buffer, self.axes, self.numbers,
-                parallel=schedule.parallel and not around,
+                lanes=schedule.lanes, parallel=schedule.parallel and not around,
             )  # fmt: skip
             body = list(nested(around, (Allocate(buffer, (*made, *body)),), shared))
         return tuple(body)
@@ -594,6 +603,20 @@ class TileLowering:
         result = Store(self.output, replace_axes(self.contraction.result, values), value)
         block = self.schedule.lanes if self.schedule.turned else 0
         return stored_tile(result, tile, element, across, along, block, self.numbers)
+
+
+def _together(schedule: RegisterTile, roles: Roles) -> int | None:
+    """The axis of the prologue whose elements lie together; None if it lies as its stage does."""
+    prologue = roles.contraction.prologue
+    if not schedule.together or prologue is None:
+        return None
+    axis = prologue.stepped_by(roles.reduction[-1])
+    if axis is None:
+        raise ScheduleError(
+            "register_tile: expected sums that step from neighbour to neighbour of a prologue, got "
+            + str(roles.reduction[-1])
+        )
+    return axis
 
 
 def _asked(buffer: Buffer, index: Expr, places: range) -> tuple[Prefetch, ...]:

@@ -13,6 +13,7 @@ from math import gcd, prod
 from typing import Generic, TypeVar
 
 from tensorgen.contraction import Contraction, Roles, assign_roles
+from tensorgen.dense_copy import is_strided, with_copy
 from tensorgen.dialects import VectorDialect
 from tensorgen.expr import Axis
 from tensorgen.line_reads import LINE_BYTES, LineReads
@@ -23,7 +24,7 @@ from tensorgen.shares import Repeated, Work, busiest, cycles_of
 from tensorgen.simplify import affine
 from tensorgen.task import Task
 
-MULTIPLY_ADD_LATENCY = 4.0
+MULTIPLY_ADD_LATENCY = 4.25
 TILE_OVERHEAD = 24.0
 """Cycles to set up a tile: pointers, zeroing, loop control."""
 
@@ -37,11 +38,18 @@ CONFLICTING_VECTOR = 5.0
 CACHE_PERIOD, CACHE_WAYS = 4096, 8
 """Addresses this many bytes apart share a set of the first-level cache, which has so many ways."""
 
-SECOND_SHARE = 0.5
+SECOND_SHARE = 0.7
 """The part of the second-level cache's bandwidth that tiles get: their lines are not one stream."""
+
+REREAD_SHARE = 2 / 3
+"""The part of the first-level cache in which lines of rows stay until another step of the window
+reads them, while a panel streams through."""
 
 LEAST_DEPTH = 32
 """Products of a block, at least: partial sums are read and written once a block."""
+
+PARTIAL_SUM = 4.0
+"""Cycles to read and write a vector of partial sums."""
 
 MOST_VECTORS = 8
 """Vectors side by side in a tile."""
@@ -84,6 +92,18 @@ def register_tiles(
         if not roles.vectors or roles.contraction.operands[0] == roles.contraction.operands[1]:
             continue
         yield from tiles_for_roles(roles, vector, contraction.constant(task), core, threads)
+    for factor in (0, 1):
+        if not is_strided(contraction, factor) or not contraction.constant(task)[1 - factor]:
+            continue
+        copied = with_copy(task, contraction, factor)
+        if copied is None:
+            continue
+        for vector in (0, 1):
+            roles = assign_roles(copied, vector)
+            if roles.vectors:
+                for found in tiles_for_roles(roles, vector, copied.constant(task), core, threads):
+                    schedule = replace(found.schedule, copied=factor)
+                    yield Estimate(schedule, found.cycles)
 
 
 def tiles_for_roles(
@@ -91,12 +111,39 @@ def tiles_for_roles(
 ) -> Iterator[Estimate[RegisterTile]]:
     """The tiles of a contraction with factor `vector` along the lanes; `constant` tells which of
     the factors are known at compile time."""
+    yield from _tiles(roles, None, vector, constant, core, threads)
+    together = _together(roles, vector)
+    if together is not None:
+        yield from _tiles(roles, together, vector, constant, core, threads)
+
+
+def _together(roles: Roles, vector: int) -> int | None:
+    """The axis of a prologue that is the broadcast factor, by position, whose elements must lie
+    together for lines to serve several steps of a sum; None if there is none."""
+    prologue = roles.contraction.prologue
+    if prologue is None or prologue.factor == vector or not roles.rows:
+        return None
+    return prologue.stepped_by(roles.reduction[-1])
+
+
+def _tiles(
+    roles: Roles,
+    together: int | None,
+    vector: int,
+    constant: tuple[bool, bool],
+    core: Core,
+    threads: int,
+) -> Iterator[Estimate[RegisterTile]]:
+    """The tiles if the elements along that axis of the prologue lie together."""
+    if together is not None:
+        roles = _read_together(roles, together)
     contraction, dialect = roles.contraction, core.dialect
     unit_stride = contraction.factors[vector].coefficient(roles.vectors[-1]) == 1
     row_extent = roles.rows[-1].extent if roles.rows else 1
     work = _tiled_work(roles, vector, dialect)
     vectors_outer = _vectors_outer(roles, vector)
-    prologues = tuple(_prologues(roles, vectors_outer, core, threads))
+    turned = together is not None
+    prologues = tuple(_prologues(roles, vectors_outer, core, threads, turned))
     ahead = (
         not constant[1 - vector] and _comes_from_afar(roles, 1 - vector, roles.rows, core),
         not constant[vector] and _comes_from_afar(roles, vector, roles.vectors, core),
@@ -114,6 +161,7 @@ def tiles_for_roles(
             schedule = RegisterTile(
                 vector, source, row_packed, rows, vectors, dialect.lanes, outer, threads > 1,
                 ahead=ahead[source is VectorSource.DIRECT], turned=work.turned,
+                together=together is not None,
             )  # fmt: skip
             schedule = replace(
                 schedule,
@@ -134,6 +182,17 @@ def tiles_for_roles(
                     tiles = busiest(_lines(work, grid, core), threads)
                     if tiles < whole:
                         yield Estimate(grid, tiles + copied + met)
+
+
+def _read_together(roles: Roles, together: int) -> Roles:
+    """The same with the prologue read where it lies together."""
+    contraction = roles.contraction
+    prologue = contraction.prologue
+    assert prologue is not None
+    read = Slab.of(prologue, (), together).read
+    first, second = contraction.factors
+    factors = (read, second) if prologue.factor == 0 else (first, read)
+    return replace(roles, contraction=replace(contraction, factors=factors))
 
 
 def _comes_from_afar(roles: Roles, factor: int, tiled: tuple[Axis, ...], core: Core) -> bool:
@@ -172,7 +231,7 @@ def _block_depth(roles: Roles, work: _TiledWork, schedule: RegisterTile, core: C
     if schedule.row_packed or not roles.rows or not core.second_cache >= work.row_span > 0:
         return 0
     first, _ = core.loads[0]
-    step = work.step_bytes(schedule, schedule.rows)
+    step = work.step_bytes(schedule, schedule.rows, core)
     cycles = schedule.rows * schedule.vectors / core.dialect.multiply_adds_per_cycle
     if work.depth * step <= first or step <= _second_bytes(core, work.element_bytes) * cycles:
         return 0
@@ -212,10 +271,10 @@ def _tile_counts(roles: Roles, schedule: RegisterTile) -> tuple[int, int]:
 
 
 def _prologues(
-    roles: Roles, vectors_outer: bool, core: Core, threads: int
+    roles: Roles, vectors_outer: bool, core: Core, threads: int, turned: bool
 ) -> Iterator[tuple[int, float, float]]:
     """The ways to make a prologue: inside how many loops, the cycles that it takes the busiest
-    thread, and the share of the tiles that this thread has then."""
+    thread, and the share of the tiles that this thread has then. It may be `turned` by that."""
     contraction = roles.contraction
     prologue = contraction.prologue
     if prologue is None:
@@ -230,7 +289,7 @@ def _prologues(
         units = prod(axis.extent for axis in fixed)
         share = -(-units // threads) / units
         near = size * element <= core.second_cache
-        each = COPY if near else FAR_COPY
+        each = (COPY if near else FAR_COPY) + (core.dialect.turned_copy if turned else 0.0)
         if threads > 1 and not inside:
             crossing = 0.0
             if not _reads_its_own(prologue, roles, vectors_outer):
@@ -291,15 +350,24 @@ class _TiledWork:
     steps: int
     row_span: int
 
-    def step_bytes(self, schedule: RegisterTile, rows: int) -> float:
-        """Bytes of the lines that one step of a tile reads, and no step before it."""
+    def step_bytes(self, schedule: RegisterTile, rows: int, core: Core) -> float:
+        """Bytes of the lines that one step of a tile reads, and which no step before it has left in
+        the first-level cache."""
+        first, _ = core.loads[0]
+        remembered = REREAD_SHARE * first / self._read_bytes(schedule, rows, 1.0)
+        if schedule.depth:
+            remembered = min(remembered, schedule.depth - 1)
+        return self._read_bytes(schedule, rows, remembered)
+
+    def _read_bytes(self, schedule: RegisterTile, rows: int, remembered: float) -> float:
+        """Bytes of the lines that one step reads, and none of so many before it."""
         width = schedule.vectors * schedule.lanes
         panel = float(width * self.element_bytes)
         if schedule.source is VectorSource.DIRECT:
-            panel = LINE_BYTES * self.vector_reads.lines(width)
+            panel = LINE_BYTES * self.vector_reads.lines(width, remembered)
         if self.row_reads is None or schedule.row_packed:
             return panel + rows * self.element_bytes
-        return panel + LINE_BYTES * self.row_reads.lines(rows)
+        return panel + LINE_BYTES * self.row_reads.lines(rows, remembered)
 
 
 def _tiled_work(roles: Roles, vector: int, dialect: VectorDialect) -> _TiledWork:
@@ -383,7 +451,7 @@ def _tile_cycles(
         (rows * broadcast + vectors * load) / dialect.loads_per_cycle,
         MULTIPLY_ADD_LATENCY,
     )
-    moved = work.step_bytes(schedule, rows)
+    moved = work.step_bytes(schedule, rows, core)
     first, *others = core.loads
     if others and depth * moved > first[0]:
         step = max(step, moved / _second_bytes(core, work.element_bytes))
@@ -393,7 +461,7 @@ def _tile_cycles(
         each = TURNED_STORE if work.turned else TRANSPOSED_STORE
         store = rows * min(columns, vectors * dialect.lanes) * each
     if schedule.depth:
-        store += work.depth // depth * (2.0 * rows * vectors + TILE_OVERHEAD)
+        store += work.depth // depth * (PARTIAL_SUM * rows * vectors + TILE_OVERHEAD)
     return work.depth * step + store + TILE_OVERHEAD
 
 

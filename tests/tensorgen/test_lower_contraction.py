@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tensorgen.contraction import assign_roles, contraction_of
+from tensorgen.dense_copy import with_copy
 from tensorgen.dialects import VECTOR_DIALECTS
 from tensorgen.expr import Axis, Const, Expr, const
 from tensorgen.loop import (
@@ -112,6 +113,19 @@ TASKS: dict[str, Task] = {
     ),
     "padded groups": padded(
         convolution((3, 17), (2, 3), channels=(2, 3), groups=3, batch=2), (1, 1), (1, 1)
+    ),
+    "padded, with a stride": padded(
+        convolution((2, 9), (3, 3), channels=(9, 5), strides=(2, 2)), (1, 1), (1, 1)
+    ),
+    "padded, far from even": padded(
+        convolution((2, 3), (2, 4), channels=(17, 3), strides=(1, 3)), (1, 2), (0, 1)
+    ),
+    "pointwise with a stride": convolution(
+        (3, 5), (1, 1), channels=(9, 6), strides=(2, 2), batch=2
+    ),
+    "line with a stride": convolution((11,), (3,), channels=(5, 6), strides=(3,)),
+    "groups with a stride": with_epilogue(
+        convolution((3, 3), (1, 1), channels=(3, 2), strides=(2, 3), groups=2), "bias"
     ),
     "padded volume": padded(
         convolution((2, 2, 3), (2, 1, 2), channels=(2, 3), dilations=(1, 2, 2)),
@@ -253,7 +267,12 @@ def in_blocks(task: Task, isa: str) -> list[RegisterTile]:
     assert contraction is not None
     found = []
     for schedule in candidates(task, isa):
-        roles = assign_roles(contraction, schedule.vector_operand)
+        read = contraction
+        if schedule.copied is not None:
+            copied = with_copy(task, contraction, schedule.copied)
+            assert copied is not None
+            read = copied
+        roles = assign_roles(read, schedule.vector_operand)
         if roles.rows:
             found += [
                 replace(schedule, vectors_outer=True, depth=depth)
