@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 from tensorgen.contraction import SPLIT_BASE, replaced, split_axes
@@ -104,20 +104,23 @@ class TurnedSlab:
         return nested(tuple(loops.values()), tuple(statements), kind)
 
     def _copied(self, column: Axis, store: Store) -> tuple[Stmt, ...]:
-        """All rows and columns of a store: in blocks if it copies."""
+        """All rows and columns of a store: in blocks if it copies more than one column."""
         match store.value:
-            case Load(operand=number, indices=(index,)):
+            case Load(operand=number, indices=(index,)) if column.extent > 1:
                 (source,) = (buffer for buffer in self.inputs if buffer.number == number)
                 if affine(index).coefficient(column) == 1:
                     return self._transposed(source, index, store.index, self.row, column)
                 return self._gathered(source, index, store.index, column)
             case _:
                 lane = self.numbers.axis(self.row.name, self.row.extent)
-                filled = replace(store, index=replaced(store.index, {self.row: lane}))
-                return nested((column,), (For(lane, (filled,), LoopKind.SIMD),), LoopKind.SERIAL)
+                moved: dict[Axis, Expr] = {self.row: lane}
+                index, value = (replaced(e, moved) for e in (store.index, store.value))
+                stored = For(lane, (Store(store.buffer, index, value),), LoopKind.SIMD)
+                return nested((column,), (stored,), LoopKind.SERIAL)
 
     def _gathered(self, source: Buffer, index: Expr, place: Expr, column: Axis) -> tuple[Stmt, ...]:
-        """Rows with gaps: what is used of as many as a block has goes side by side first."""
+        """Rows with gaps: what is used of as many as a block has goes side by side first, unless it
+        is one."""
         statements: tuple[Stmt, ...] = ()
         for span in spans(self.row.extent, self.lanes):
             block = self.numbers.axis(f"{self.row.name}_o", span.blocks)
@@ -125,6 +128,12 @@ class TurnedSlab:
             start = block * span.length if loops else const(span.start, int64)
             row = self.numbers.axis(self.row.name, span.length)
             lane = self.numbers.axis(column.name, column.extent)
+            if span.length == 1:
+                alone: dict[Axis, Expr] = {self.row: simplify(start), column: lane}
+                element = source.at(replaced(index, alone))
+                store = Store(self.target, replaced(place, alone), element)
+                statements += nested((*loops, lane), (store,), LoopKind.SERIAL)
+                continue
             line = self.numbers.buffer(
                 "line", self.target.dtype, span.length * column.extent, Space.STACK
             )

@@ -123,7 +123,7 @@ TASKS: dict[str, Task] = {
     "pointwise with a stride": convolution(
         (3, 5), (1, 1), channels=(9, 6), strides=(2, 2), batch=2
     ),
-    "line with a stride": convolution((11,), (3,), channels=(5, 6), strides=(3,)),
+    "line with a stride": convolution((11,), (3,), channels=(5, 6), strides=(2,)),
     "groups with a stride": with_epilogue(
         convolution((3, 3), (1, 1), channels=(3, 2), strides=(2, 3), groups=2), "bias"
     ),
