@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from tensorgen.contraction import SPLIT_BASE, replaced, split_axes
@@ -61,7 +61,7 @@ def slab_loops(
     flat = FlatStage(tuple(axis for axis in split if axis.extent != 1), place, value)
     if slab.turned is not None:
         turned = TurnedSlab(flat, axes[slab.turned], inputs, target, numbers, lanes)
-        return turned.loops(parallel=parallel)
+        return turned.in_blocks().loops(parallel=parallel)
     flat = merge_axes(flat)
     shared = max(len(flat.axes) - 1, 1) if parallel else 0
     loops = Loops(Lanes.OUTPUT, CHUNK, 0, shared)
@@ -87,6 +87,18 @@ class TurnedSlab:
     target: Buffer
     numbers: Numbers
     lanes: int
+
+    def in_blocks(self) -> TurnedSlab:
+        """The same with a loop over blocks of rows outside that over columns, if they go round."""
+        count, rest = divmod(self.row.extent, self.lanes)
+        if rest or count == 1 or self.lanes == 1:
+            return self
+        row = Axis(self.row.position, self.lanes, self.row.name)
+        block = self.numbers.axis(f"{self.row.name}_o", count)
+        *outer, column = (axis for axis in self.stage.axes if axis != self.row)
+        here: dict[Axis, Expr] = {self.row: block * self.lanes + row}
+        index, body = replaced(self.stage.index, here), replaced(self.stage.body, here)
+        return replace(self, stage=FlatStage((*outer, block, row, column), index, body), row=row)
 
     def loops(self, *, parallel: bool) -> tuple[Stmt, ...]:
         """The loops over the other axes, and blocks in them."""

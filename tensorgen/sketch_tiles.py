@@ -18,7 +18,8 @@ from tensorgen.dialects import VectorDialect
 from tensorgen.expr import Axis
 from tensorgen.line_reads import LINE_BYTES, LineReads
 from tensorgen.machine import Core
-from tensorgen.prologue import Prologue, Slab
+from tensorgen.prologue import Slab
+from tensorgen.prologue_costs import factor_bytes, prologue_costs
 from tensorgen.schedule import RegisterTile, VectorSource
 from tensorgen.shares import Repeated, Work, busiest, cycles_of
 from tensorgen.simplify import affine
@@ -56,20 +57,6 @@ MOST_VECTORS = 8
 
 TRANSPOSED_STORE, TURNED_STORE = 1.5, 0.4
 """Cycles for each element stored one by one, and in blocks transposed in registers."""
-
-COPY, FAR_COPY = 0.35, 0.7
-"""Cycles to make one element of a prologue in the second-level cache, and beyond it."""
-
-PRIVATE_COPY = 0.4
-"""Cycles more for each element where several threads run and each makes its own."""
-
-CROSSING_LINE = 35.0
-"""Cycles until a line that another core has made is there, where tiles read many rows at once,
-which no prefetcher follows."""
-
-EXPOSED = 2 / 3
-"""The share of the time in which weights arrive from beyond the second-level cache that no
-arithmetic covers."""
 
 
 Chosen = TypeVar("Chosen", covariant=True)
@@ -143,7 +130,7 @@ def _tiles(
     work = _tiled_work(roles, vector, dialect)
     vectors_outer = _vectors_outer(roles, vector)
     turned = together is not None
-    prologues = tuple(_prologues(roles, vectors_outer, core, threads, turned))
+    prologues = tuple(prologue_costs(roles, vectors_outer, core, threads, turned))
     ahead = (
         not constant[1 - vector] and _comes_from_afar(roles, 1 - vector, roles.rows, core),
         not constant[vector] and _comes_from_afar(roles, vector, roles.vectors, core),
@@ -200,7 +187,7 @@ def _comes_from_afar(roles: Roles, factor: int, tiled: tuple[Axis, ...], core: C
     neighbours in memory, where no cache can foresee which line is read next."""
     if not tiled or roles.contraction.factors[factor].coefficient(tiled[-1]) != 1:
         return False
-    return _factor_bytes(roles, factor) > core.second_cache // 2
+    return factor_bytes(roles, factor) > core.second_cache // 2
 
 
 def _panels_pay(roles: Roles, schedule: RegisterTile, core: Core) -> bool:
@@ -211,7 +198,7 @@ def _panels_pay(roles: Roles, schedule: RegisterTile, core: Core) -> bool:
     packed = (
         schedule.source is VectorSource.PACKED if schedule.vectors_outer else schedule.row_packed
     )
-    if not packed or _factor_bytes(roles, outer) <= core.second_cache // 2:
+    if not packed or factor_bytes(roles, outer) <= core.second_cache // 2:
         return False
     columns, rows = _tile_counts(roles, schedule)
     if schedule.vectors_outer:
@@ -253,14 +240,6 @@ def _second_bytes(core: Core, element_bytes: int) -> float:
     return SECOND_SHARE * vector * core.dialect.loads_per_cycle / load
 
 
-def _factor_bytes(roles: Roles, factor: int) -> int:
-    """Bytes of all elements of a factor that the contraction reads."""
-    contraction = roles.contraction
-    index = contraction.factors[factor]
-    axes = (*contraction.axes, *roles.reduction)
-    return contraction.dtype.bytes * prod(axis.extent for axis in axes if index.coefficient(axis))
-
-
 def _tile_counts(roles: Roles, schedule: RegisterTile) -> tuple[int, int]:
     """The number of tiles along the vector axes and along the row axes."""
     columns = prod(axis.extent for axis in roles.vectors[:-1])
@@ -268,45 +247,6 @@ def _tile_counts(roles: Roles, schedule: RegisterTile) -> tuple[int, int]:
     rows = prod(axis.extent for axis in roles.rows[:-1])
     rows *= -(-roles.rows[-1].extent // schedule.rows) if roles.rows else 1
     return columns, rows
-
-
-def _prologues(
-    roles: Roles, vectors_outer: bool, core: Core, threads: int, turned: bool
-) -> Iterator[tuple[int, float, float]]:
-    """The ways to make a prologue: inside how many loops, the cycles that it takes the busiest
-    thread, and the share of the tiles that this thread has then. It may be `turned` by that."""
-    contraction = roles.contraction
-    prologue = contraction.prologue
-    if prologue is None:
-        yield 0, 0.0, 1.0
-        return
-    element = contraction.dtype.bytes
-    weights = _factor_bytes(roles, 1 - prologue.factor)
-    moving = prologue.moved_by(roles.outer)
-    for inside in range(len(moving) + 1):
-        fixed = moving[:inside]
-        size = Slab.of(prologue, fixed).size
-        units = prod(axis.extent for axis in fixed)
-        share = -(-units // threads) / units
-        near = size * element <= core.second_cache
-        each = (COPY if near else FAR_COPY) + (core.dialect.turned_copy if turned else 0.0)
-        if threads > 1 and not inside:
-            crossing = 0.0
-            if not _reads_its_own(prologue, roles, vectors_outer):
-                crossing = CROSSING_LINE * size * element / LINE_BYTES * (1 - 1 / threads)
-            yield inside, size * each / threads + crossing + core.barrier, 1.0
-            continue
-        each += PRIVATE_COPY if threads > 1 else 0.0
-        far = weights * (units - 1) / core.far_bytes if weights > core.second_cache // 2 else 0.0
-        yield inside, (size * units * each + EXPOSED * far) * share, share
-
-
-def _reads_its_own(prologue: Prologue, roles: Roles, vectors_outer: bool) -> bool:
-    """Whether threads that share a prologue and then the tiles read about what they have made: the
-    outermost loop over tiles goes through it in its order."""
-    loops = (*roles.batch, *(roles.vectors if vectors_outer else roles.rows))
-    outermost = next((axis for axis in loops if axis.extent > 1), None)
-    return outermost is not None and prologue.parted_by(outermost)
 
 
 def tile_shapes(rows: int, columns: int, dialect: VectorDialect) -> Iterator[tuple[int, int]]:
@@ -322,7 +262,7 @@ def tile_shapes(rows: int, columns: int, dialect: VectorDialect) -> Iterator[tup
 
 def _vectors_outer(roles: Roles, vector: int) -> bool:
     """Put the loop over the larger operand's tiles outside, so that the smaller one is reread."""
-    return _factor_bytes(roles, vector) >= _factor_bytes(roles, 1 - vector)
+    return factor_bytes(roles, vector) >= factor_bytes(roles, 1 - vector)
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,7 +121,7 @@ TASKS: dict[str, Task] = {
         convolution((2, 3), (2, 4), channels=(17, 3), strides=(1, 3)), (1, 2), (0, 1)
     ),
     "pointwise with a stride": convolution(
-        (3, 5), (1, 1), channels=(9, 6), strides=(2, 2), batch=2
+        (3, 5), (1, 1), channels=(16, 6), strides=(2, 2), batch=2
     ),
     "line with a stride": convolution((11,), (3,), channels=(5, 6), strides=(2,)),
     "groups with a stride": with_epilogue(
