@@ -131,11 +131,12 @@ class TileLowering(TileReads):
         if schedule.source is VectorSource.RUNTIME:
             size = length_of(roles.reduction) * schedule.vectors * schedule.lanes
             panel = numbers.buffer("panel", contraction.dtype, size, Space.SCRATCH)
+        together = _together(schedule, roles)
         slab = None
         fixed: tuple[Axis, ...] = ()
         if contraction.prologue is not None:
             fixed = contraction.prologue.moved_by(roles.outer)[: schedule.prologue]
-            part = Slab.of(contraction.prologue, fixed, _together(schedule, roles))
+            part = Slab.of(contraction.prologue, fixed, together)
             space = Space.SCRATCH if fixed else Space.SHARED
             name = "padded" if schedule.copied is None else "dense"
             slab = part, numbers.buffer(name, contraction.dtype, part.size, space)
@@ -430,14 +431,14 @@ class TileLowering(TileReads):
 
 def _together(schedule: RegisterTile, roles: Roles) -> int | None:
     """The axis of the prologue whose elements lie together; None if it lies as its stage does."""
-    prologue = roles.contraction.prologue
-    if not schedule.together or prologue is None:
+    if not schedule.together:
         return None
-    axis = prologue.stepped_by(roles.reduction[-1])
+    prologue = roles.contraction.prologue
+    axis = prologue.stepped_by(roles.reduction[-1]) if prologue and roles.reduction else None
     if axis is None:
         raise ScheduleError(
-            "register_tile: expected sums that step from neighbour to neighbour of a prologue, got "
-            + str(roles.reduction[-1])
+            "register_tile: expected a prologue in which a sum steps from neighbour to neighbour, "
+            f"got none for {schedule}"
         )
     return axis
 

@@ -108,9 +108,11 @@ def _together(roles: Roles, vector: int) -> int | None:
     """The axis of a prologue that is the broadcast factor, by position, whose elements must lie
     together for lines to serve several steps of a sum; None if there is none."""
     prologue = roles.contraction.prologue
-    if prologue is None or prologue.factor == vector or not roles.rows:
+    if prologue is None or prologue.factor == vector or not roles.rows or not roles.reduction:
         return None
-    return prologue.stepped_by(roles.reduction[-1])
+    axis = prologue.stepped_by(roles.reduction[-1])
+    turned = axis is not None and Slab.of(prologue, (), axis).turned is not None
+    return axis if turned else None
 
 
 def _tiles(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,7 +13,8 @@ from tensorgen.contraction import Contraction, assign_roles, contraction_of
 from tensorgen.dense_copy import is_strided, with_copy
 from tensorgen.evaluate import evaluate
 from tensorgen.expr import Axis
-from tensorgen.schedule import RegisterTile
+from tensorgen.lower import lower
+from tensorgen.schedule import RegisterTile, ScheduleError
 from tensorgen.sketch import contraction_estimate
 from tensorgen.target import Target
 from tensorgen.task import Task
@@ -129,3 +132,13 @@ def test_padding_lies_with_its_channels_together_where_lines_are_short_of_use(ex
     )
     assert chosen(task, "x86-64-v3").together
     assert not chosen(task, "x86-64-v4").together
+
+
+def test_schedules_need_what_they_copy() -> None:
+    """Weights are not copied, and without a prologue nothing lies together."""
+    task = convolution((6, 5), (1, 1), channels=(8, 16), strides=(2, 2))
+    plain = replace(chosen(task, "x86-64-v3"), copied=None, together=False, prologue=0)
+    with pytest.raises(ScheduleError, match="expected a factor 1 that can be copied"):
+        lower(task, replace(plain, copied=1))
+    with pytest.raises(ScheduleError, match="expected a prologue in which a sum steps"):
+        lower(task, replace(plain, together=True))
