@@ -391,6 +391,20 @@ def test_threads_compute_the_same(tmp_path: Path) -> None:
         assert_same(compiled.run(number, arrays)[0], expected, 0.0, str(case.schedule))
 
 
+def test_threads_turn_and_copy_the_same(tmp_path: Path) -> None:
+    """Slabs that lie together and dense copies, made by one thread or shared, are whole when the
+    tiles read them."""
+    cases = []
+    for name in ("padded, with a stride", "pointwise with a stride", "line with a stride"):
+        tiles = [t for t in shared_tiles(TASKS[name], "c99") if t.together or t.copied is not None]
+        cases += [Case.of(TASKS[name], schedule) for schedule in tiles[:: len(tiles) // 6 + 1]]
+    compiled = CompiledKernels(cases, tmp_path, target=Target.named("c99"), threads=2)
+    for number, case in enumerate(cases):
+        arrays = whole_inputs(case.task)
+        expected = evaluate_task(case.task, arrays)[0]
+        assert_same(compiled.run(number, arrays)[0], expected, 0.0, str(case.schedule))
+
+
 def test_padding_is_made_by_the_thread_that_reads_it() -> None:
     """Inside the loops over images and groups every thread has a slab of one group; inside none,
     the whole plane is made once, for all threads."""
