@@ -105,14 +105,14 @@ def contraction_of(task: Task) -> Contraction | None:
     axes, values = split_axes([*terms, *places], (*stage.axes, *body.axes), names)
     reduction = tuple(axis for axis in axes if axis in _all_free(values, body.axes))
     axes = tuple(axis for axis in axes if axis not in reduction)
-    terms = [_replaced(term, values) for term in terms]
-    result, value = _replaced(result, values), _replaced(value, values)
+    terms = [replaced(term, values) for term in terms]
+    result, value = replaced(result, values), replaced(value, values)
     factors = [affine(term) for term in terms]
     if any(not isinstance(atom, Axis) for factor in factors for atom, _ in factor.terms):
         return None
     prologue = None
     if made:
-        places = [_replaced(place, values) for place in places]
+        places = [replaced(place, values) for place in places]
         prologue = prologue_of(made[0], task.stages[0], places)
         if prologue is None:
             return None
@@ -123,16 +123,16 @@ def contraction_of(task: Task) -> Contraction | None:
         (left.operand, right.operand),
         (factors[0], factors[1]),
         body.dtype,
-        _replaced(result, dict(ones)),
-        flat_loads(_replaced(value, dict(ones))),
+        replaced(result, dict(ones)),
+        flat_loads(replaced(value, dict(ones))),
         len(task.inputs) + first,
         prologue,
     )
 
 
-def _replaced(expr: Expr, values: dict[Axis, Expr]) -> Expr:
-    replaced = substitute(expr, lambda t: values.get(t) if isinstance(t, Axis) else None)
-    return simplify(replaced)
+def replaced(expr: Expr, values: dict[Axis, Expr]) -> Expr:
+    """The term with values in place of axes, simplified."""
+    return simplify(substitute(expr, lambda t: values.get(t) if isinstance(t, Axis) else None))
 
 
 def split_axes(
@@ -153,8 +153,8 @@ def split_axes(
         position = current.index(axis)
         current[position : position + 1] = [outer, inner]
         step: dict[Axis, Expr] = {axis: outer * size + inner}
-        remaining = [_replaced(term, step) for term in remaining]
-        values = {old: _replaced(value, step) for old, value in values.items()}
+        remaining = [replaced(term, step) for term in remaining]
+        values = {old: replaced(value, step) for old, value in values.items()}
         if axis in axes:
             values[axis] = step[axis]
     return tuple(current), values
@@ -194,11 +194,11 @@ def _epilogue(task: Task, position: int) -> tuple[Expr, Expr] | None:
     if len(sums) != 1 or made != sums or any(isinstance(term, Reduce) for term in walk(last.body)):
         return None
     axes, values = split_axes(sums[0].indices, last.axes, itertools.count(EPILOGUE_BASE))
-    indices = [_replaced(index, values) for index in sums[0].indices]
+    indices = [replaced(index, values) for index in sums[0].indices]
     inverse = inverse_axes(indices, stage.axes, axes)
     if inverse is None:
         return None
-    positions = {axis: _replaced(values.get(axis, axis), inverse) for axis in last.axes}
+    positions = {axis: replaced(values.get(axis, axis), inverse) for axis in last.axes}
     value = substitute(
         last.body,
         lambda t: (
@@ -210,7 +210,7 @@ def _epilogue(task: Task, position: int) -> tuple[Expr, Expr] | None:
         ),
     )
     index = flat_index(last.axes, last.type.shape)
-    return _replaced(index, positions), simplify(value)
+    return replaced(index, positions), simplify(value)
 
 
 def inverse_axes(
@@ -324,10 +324,10 @@ def _merged(contraction: Contraction, axes: list[Axis]) -> tuple[Contraction, li
             continue
         merged = Axis(inner.position, outer.extent * inner.extent, merged_name(outer, inner))
         values: dict[Axis, Expr] = {outer: const(0, int64), inner: merged}
-        first, second = (affine(_replaced(f.expr, values)) for f in contraction.factors)
+        first, second = (affine(replaced(f.expr, values)) for f in contraction.factors)
         prologue = contraction.prologue
         if prologue is not None:
-            places = tuple(affine(_replaced(i.expr, values)) for i in prologue.indices)
+            places = tuple(affine(replaced(i.expr, values)) for i in prologue.indices)
             prologue = replace(prologue, indices=places)
         contraction = replace(
             contraction,
@@ -337,8 +337,8 @@ def _merged(contraction: Contraction, axes: list[Axis]) -> tuple[Contraction, li
                 merged if a == inner else a for a in contraction.reduction if a != outer
             ),
             factors=(first, second),
-            result=_replaced(contraction.result, values),
-            epilogue=_replaced(contraction.epilogue, values),
+            result=replaced(contraction.result, values),
+            epilogue=replaced(contraction.epilogue, values),
         )
         axes = [*axes[:position], merged, *axes[position + 2 :]]
     return contraction, axes

@@ -29,7 +29,8 @@ class VectorDialect:
     has -1 instead of 0, where there is no `load_partial`; then `choose` goes by {s}. `store_most`
     stores the first {n} lanes, half of all or more, where there is no `store_partial`. `narrower`
     are shorter vectors of the same elements. `transposes` tells that blocks
-    of them are transposed in registers (`lane_vectors`).
+    of them are transposed in registers (`lane_vectors`), parts of blocks as fast. To transpose
+    while copying takes `turned_copy` cycles more an element.
     """
 
     type: str
@@ -54,6 +55,7 @@ class VectorDialect:
     choose: str | None = None
     narrower: tuple[VectorDialect, ...] = ()
     transposes: bool = False
+    turned_copy: float = 0.7
 
     @property
     def temporaries(self) -> int:
@@ -344,12 +346,14 @@ _AVX2_4 = replace(
 _AVX2_2_DOUBLE = replace(_SSE42_DOUBLE, multiply_add="_mm_fmadd_pd({a}, {b}, {c})")
 
 VECTOR_DIALECTS: dict[tuple[str, str], VectorDialect] = {
-    ("avx512", "float32"): replace(_AVX512, narrower=(_AVX512_8, _AVX512_4), transposes=True),
+    ("avx512", "float32"): replace(
+        _AVX512, narrower=(_AVX512_8, _AVX512_4), transposes=True, turned_copy=0.15
+    ),
     ("avx512", "float64"): replace(
         _AVX512_DOUBLE,
         narrower=(_masked(_AVX2_DOUBLE, "_mm256", "pd"), _masked(_SSE42_DOUBLE, "_mm", "pd")),
     ),
-    ("avx2", "float32"): replace(_AVX2, narrower=(_AVX2_4,)),
+    ("avx2", "float32"): replace(_AVX2, narrower=(_AVX2_4,), turned_copy=0.15),
     ("avx2", "float64"): replace(_AVX2_DOUBLE, narrower=(_AVX2_2_DOUBLE,)),
     ("sse42", "float32"): _SSE42,
     ("sse42", "float64"): _SSE42_DOUBLE,

@@ -8,7 +8,7 @@ those that left the first-level cache since the last tile have to come again.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
+from math import inf, prod
 
 from tensorgen.contraction import Roles
 from tensorgen.expr import Axis
@@ -18,32 +18,47 @@ LINE_BYTES = 64
 
 
 @dataclass(frozen=True, slots=True)
-class LineReads:
-    """How a tile reads a factor: `distance` bytes from one of its rows or lanes to the next,
-    `reach` bytes that steps on the same lines cover in each, `steps` of them."""
+class _Near:
+    """An axis of a sum whose `extent` steps are so few bytes long that they stay on a line. Between
+    two of them lie as many steps of the sum as the loops inside it have."""
 
+    bytes: int
+    extent: int
+    between: int
+
+
+@dataclass(frozen=True, slots=True)
+class LineReads:
+    """How a tile reads a factor, whose elements have `size` bytes: `distance` bytes from one of its
+    rows or lanes to the next, and the axes of the sum along which lines are read again."""
+
+    size: int
     distance: int
-    reach: int
-    steps: int
+    near: tuple[_Near, ...]
 
     @staticmethod
     def of(roles: Roles, factor: int, tiled: Axis) -> LineReads:
         """The reads of a factor by tiles along an axis."""
         index = roles.contraction.factors[factor]
         size = roles.contraction.dtype.bytes
-        moves = [(abs(index.coefficient(axis)) * size, axis.extent) for axis in roles.reduction]
-        near = [(step, extent) for step, extent in moves if 0 < step < LINE_BYTES]
-        return LineReads(
-            abs(index.coefficient(tiled)) * size,
-            size + sum(step * (extent - 1) for step, extent in near),
-            prod(extent for _, extent in near),
-        )
+        near = []
+        between = 1
+        for axis in reversed(roles.reduction):
+            step = abs(index.coefficient(axis)) * size
+            if 0 < step < LINE_BYTES:
+                near.append(_Near(step, axis.extent, between))
+            between *= axis.extent
+        return LineReads(size, abs(index.coefficient(tiled)) * size, tuple(near))
 
-    def lines(self, rows: int) -> float:
-        """Lines of so many rows, or lanes, that a step reads and no step before it."""
+    def lines(self, rows: int, remembered: float = inf) -> float:
+        """Lines of so many rows, or lanes, that a step reads and none of so many `remembered` steps
+        before it."""
+        near = [axis for axis in self.near if axis.between <= remembered]
+        reach = self.size + sum(axis.bytes * (axis.extent - 1) for axis in near)
+        steps = prod(axis.extent for axis in near)
         if self.distance < LINE_BYTES:
-            return self._touched(self.reach + self.distance * (rows - 1)) / self.steps
-        return rows * self._touched(self.reach) / self.steps
+            return self._touched(reach + self.distance * (rows - 1)) / steps
+        return rows * self._touched(reach) / steps
 
     def _touched(self, reach: int) -> float:
         """Lines that so many bytes at any place touch on average."""

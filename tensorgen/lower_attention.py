@@ -186,15 +186,15 @@ class _AttentionLowering:
         # The second contraction reads the last row stage as an operand behind the inputs.
         inputs = (*self.inputs, self._rows_of(self.attention.row_stages[-1]))
         return TileLowering(
-            schedule,
-            roles,
-            self.numbers,
-            inputs,
-            output,
-            [],
-            panel,
-            panel is not None,
-            {},
+            schedule=schedule,
+            roles=roles,
+            numbers=self.numbers,
+            inputs=inputs,
+            output=output,
+            packing=[],
+            panel=panel,
+            packed=panel is not None,
+            axes={},
         )
 
     def _rows_of(self, position: int) -> Buffer:

@@ -13,7 +13,7 @@ from math import prod
 
 from tensorgen.expr import Axis, Const, Expr, Load, Select, TensorExpr, walk
 from tensorgen.simplify import Affine, affine
-from tensorgen.types import row_major_strides
+from tensorgen.types import Shape, row_major_strides
 
 
 def is_padding(expr: TensorExpr) -> bool:
@@ -51,6 +51,16 @@ class Prologue:
             outermost is not None and bool(outermost.coefficient(axis)) and not self._overlaps(axis)
         )
 
+    def stepped_by(self, axis: Axis) -> int | None:
+        """The axis of the stage, by position, along which an axis of the sum steps from neighbour
+        to neighbour; None if there is none."""
+        moved = [n for n, index in enumerate(self.indices) if index.coefficient(axis)]
+        match moved:
+            case [position] if self.indices[position].coefficient(axis) == 1:
+                return position
+            case _:
+                return None
+
     def _overlaps(self, axis: Axis) -> bool:
         for index in self.indices:
             step = abs(index.coefficient(axis))
@@ -64,10 +74,12 @@ class Prologue:
 @dataclass(frozen=True, slots=True)
 class Slab:
     """The part of a prologue's stage that is read while the axes `origin` is in terms of stand
-    still: `shape` elements from `origin`, of which the factor reads the flat index `read`."""
+    still: `shape` elements from `origin`, of which the factor reads the flat index `read`. Steps
+    along the stage's axes are `strides` elements apart."""
 
     prologue: Prologue
     shape: tuple[int, ...]
+    strides: tuple[int, ...]
     origin: tuple[Affine, ...]
     read: Affine
 
@@ -76,9 +88,16 @@ class Slab:
         """Elements."""
         return prod(self.shape)
 
+    @property
+    def turned(self) -> int | None:
+        """The axis of the stage whose elements are neighbours, if it is not its last one."""
+        inner = self.strides.index(1)
+        return inner if prod(self.shape[inner + 1 :]) > 1 else None
+
     @staticmethod
-    def of(prologue: Prologue, fixed: Collection[Axis]) -> Slab:
-        """The part that is read for one point of the `fixed` axes."""
+    def of(prologue: Prologue, fixed: Collection[Axis], together: int | None = None) -> Slab:
+        """The part that is read for one point of the `fixed` axes, in the order of the stage, but
+        innermost its axis number `together`."""
         shape, origin, local = [], [], []
         for index in prologue.indices:
             moving = _without(index, fixed)
@@ -86,11 +105,11 @@ class Slab:
             shape.append(high - low + 1)
             local.append(moving.plus(Affine((), -low)))
             origin.append(index.plus(moving.scaled(-1)).plus(Affine((), low)))
-        strides = row_major_strides(tuple(shape))
+        strides = _strides(tuple(shape), together)
         read = Affine((), 0)
         for part, stride in zip(local, strides, strict=True):
             read = read.plus(part.scaled(stride))
-        return Slab(prologue, tuple(shape), tuple(origin), read)
+        return Slab(prologue, tuple(shape), strides, tuple(origin), read)
 
 
 def prologue_of(factor: int, stage: TensorExpr, indices: Sequence[Expr]) -> Prologue | None:
@@ -99,6 +118,15 @@ def prologue_of(factor: int, stage: TensorExpr, indices: Sequence[Expr]) -> Prol
     if any(not isinstance(atom, Axis) for form in forms for atom, _ in form.terms):
         return None
     return Prologue(factor, stage, forms)
+
+
+def _strides(shape: Shape, innermost: int | None) -> tuple[int, ...]:
+    """Row-major strides if axis number `innermost`, where it is given, were the last one."""
+    if innermost is None:
+        return row_major_strides(shape)
+    others = tuple(1 if n == innermost else extent for n, extent in enumerate(shape))
+    strides = (stride * shape[innermost] for stride in row_major_strides(others))
+    return tuple(1 if n == innermost else stride for n, stride in enumerate(strides))
 
 
 def _without(index: Affine, axes: Collection[Axis]) -> Affine:

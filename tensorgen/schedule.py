@@ -118,7 +118,10 @@ class RegisterTile:
     `ahead` asks the caches for the next tile of the operand that is read in place; `panels_ahead`,
     while the inner tiles go by, for the next panel of the packed operand of the outer loop.
     A prologue is made inside `prologue` loops that move what is read of it: they come first then,
-    and they alone share the threads. Inside none of them, all threads make it once.
+    and they alone share the threads. Inside none of them, all threads make it once. With `together`
+    what the steps of a sum read of it (channels) are neighbours: a line of the cache serves as many
+    steps as it has elements.
+    With `copied`, a dense copy of that factor (0 or 1) is such a prologue.
     With `depth`, sums are taken in blocks of so many products: such a block of a panel stays in the
     nearest cache while all rows go by, whose partial sums are in a buffer of the thread's own.
     With `backwards` the vector tiles come from last to first: a kernel that runs again with the
@@ -138,6 +141,8 @@ class RegisterTile:
     panels_ahead: bool = False
     turned: bool = False
     prologue: int = 0
+    together: bool = False
+    copied: int | None = None
     depth: int = 0
     backwards: bool = False
 
@@ -160,8 +165,12 @@ class RegisterTile:
             steps.append("ahead")
         if self.panels_ahead:
             steps.append("panels ahead")
+        if self.copied is not None:
+            steps.append("copied")
         if self.prologue:
             steps.append(f"prologue(inside {self.prologue})")
+        if self.together:
+            steps.append("together")
         if self.parallel:
             steps.append(f"parallel({shared})")
         return "; ".join(steps)

@@ -13,17 +13,19 @@ from math import gcd, prod
 from typing import Generic, TypeVar
 
 from tensorgen.contraction import Contraction, Roles, assign_roles
+from tensorgen.dense_copy import is_strided, with_copy
 from tensorgen.dialects import VectorDialect
 from tensorgen.expr import Axis
 from tensorgen.line_reads import LINE_BYTES, LineReads
 from tensorgen.machine import Core
-from tensorgen.prologue import Prologue, Slab
+from tensorgen.prologue import Slab
+from tensorgen.prologue_costs import factor_bytes, prologue_costs
 from tensorgen.schedule import RegisterTile, VectorSource
 from tensorgen.shares import Repeated, Work, busiest, cycles_of
 from tensorgen.simplify import affine
 from tensorgen.task import Task
 
-MULTIPLY_ADD_LATENCY = 4.0
+MULTIPLY_ADD_LATENCY = 4.25
 TILE_OVERHEAD = 24.0
 """Cycles to set up a tile: pointers, zeroing, loop control."""
 
@@ -37,31 +39,24 @@ CONFLICTING_VECTOR = 5.0
 CACHE_PERIOD, CACHE_WAYS = 4096, 8
 """Addresses this many bytes apart share a set of the first-level cache, which has so many ways."""
 
-SECOND_SHARE = 0.5
+SECOND_SHARE = 0.7
 """The part of the second-level cache's bandwidth that tiles get: their lines are not one stream."""
+
+REREAD_SHARE = 2 / 3
+"""The part of the first-level cache in which lines of rows stay until another step of the window
+reads them, while a panel streams through."""
 
 LEAST_DEPTH = 32
 """Products of a block, at least: partial sums are read and written once a block."""
+
+PARTIAL_SUM = 4.0
+"""Cycles to read and write a vector of partial sums."""
 
 MOST_VECTORS = 8
 """Vectors side by side in a tile."""
 
 TRANSPOSED_STORE, TURNED_STORE = 1.5, 0.4
 """Cycles for each element stored one by one, and in blocks transposed in registers."""
-
-COPY, FAR_COPY = 0.35, 0.7
-"""Cycles to make one element of a prologue in the second-level cache, and beyond it."""
-
-PRIVATE_COPY = 0.4
-"""Cycles more for each element where several threads run and each makes its own."""
-
-CROSSING_LINE = 35.0
-"""Cycles until a line that another core has made is there, where tiles read many rows at once,
-which no prefetcher follows."""
-
-EXPOSED = 2 / 3
-"""The share of the time in which weights arrive from beyond the second-level cache that no
-arithmetic covers."""
 
 
 Chosen = TypeVar("Chosen", covariant=True)
@@ -84,6 +79,18 @@ def register_tiles(
         if not roles.vectors or roles.contraction.operands[0] == roles.contraction.operands[1]:
             continue
         yield from tiles_for_roles(roles, vector, contraction.constant(task), core, threads)
+    for factor in (0, 1):
+        if not is_strided(contraction, factor) or not contraction.constant(task)[1 - factor]:
+            continue
+        copied = with_copy(task, contraction, factor)
+        if copied is None:
+            continue
+        for vector in (0, 1):
+            roles = assign_roles(copied, vector)
+            if roles.vectors:
+                for found in tiles_for_roles(roles, vector, copied.constant(task), core, threads):
+                    schedule = replace(found.schedule, copied=factor)
+                    yield Estimate(schedule, found.cycles)
 
 
 def tiles_for_roles(
@@ -91,12 +98,41 @@ def tiles_for_roles(
 ) -> Iterator[Estimate[RegisterTile]]:
     """The tiles of a contraction with factor `vector` along the lanes; `constant` tells which of
     the factors are known at compile time."""
+    yield from _tiles(roles, None, vector, constant, core, threads)
+    together = _together(roles, vector)
+    if together is not None:
+        yield from _tiles(roles, together, vector, constant, core, threads)
+
+
+def _together(roles: Roles, vector: int) -> int | None:
+    """The axis of a prologue that is the broadcast factor, by position, whose elements must lie
+    together for lines to serve several steps of a sum; None if there is none."""
+    prologue = roles.contraction.prologue
+    if prologue is None or prologue.factor == vector or not roles.rows or not roles.reduction:
+        return None
+    axis = prologue.stepped_by(roles.reduction[-1])
+    turned = axis is not None and Slab.of(prologue, (), axis).turned is not None
+    return axis if turned else None
+
+
+def _tiles(
+    roles: Roles,
+    together: int | None,
+    vector: int,
+    constant: tuple[bool, bool],
+    core: Core,
+    threads: int,
+) -> Iterator[Estimate[RegisterTile]]:
+    """The tiles if the elements along that axis of the prologue lie together."""
+    if together is not None:
+        roles = _read_together(roles, together)
     contraction, dialect = roles.contraction, core.dialect
     unit_stride = contraction.factors[vector].coefficient(roles.vectors[-1]) == 1
     row_extent = roles.rows[-1].extent if roles.rows else 1
     work = _tiled_work(roles, vector, dialect)
     vectors_outer = _vectors_outer(roles, vector)
-    prologues = tuple(_prologues(roles, vectors_outer, core, threads))
+    turned = together is not None
+    prologues = tuple(prologue_costs(roles, vectors_outer, core, threads, turned))
     ahead = (
         not constant[1 - vector] and _comes_from_afar(roles, 1 - vector, roles.rows, core),
         not constant[vector] and _comes_from_afar(roles, vector, roles.vectors, core),
@@ -114,6 +150,7 @@ def tiles_for_roles(
             schedule = RegisterTile(
                 vector, source, row_packed, rows, vectors, dialect.lanes, outer, threads > 1,
                 ahead=ahead[source is VectorSource.DIRECT], turned=work.turned,
+                together=together is not None,
             )  # fmt: skip
             schedule = replace(
                 schedule,
@@ -136,12 +173,23 @@ def tiles_for_roles(
                         yield Estimate(grid, tiles + copied + met)
 
 
+def _read_together(roles: Roles, together: int) -> Roles:
+    """The same with the prologue read where it lies together."""
+    contraction = roles.contraction
+    prologue = contraction.prologue
+    assert prologue is not None
+    read = Slab.of(prologue, (), together).read
+    first, second = contraction.factors
+    factors = (read, second) if prologue.factor == 0 else (first, read)
+    return replace(roles, contraction=replace(contraction, factors=factors))
+
+
 def _comes_from_afar(roles: Roles, factor: int, tiled: tuple[Axis, ...], core: Core) -> bool:
     """True if a factor does not stay in the second-level cache, and neighbouring tiles of it are
     neighbours in memory, where no cache can foresee which line is read next."""
     if not tiled or roles.contraction.factors[factor].coefficient(tiled[-1]) != 1:
         return False
-    return _factor_bytes(roles, factor) > core.second_cache // 2
+    return factor_bytes(roles, factor) > core.second_cache // 2
 
 
 def _panels_pay(roles: Roles, schedule: RegisterTile, core: Core) -> bool:
@@ -152,7 +200,7 @@ def _panels_pay(roles: Roles, schedule: RegisterTile, core: Core) -> bool:
     packed = (
         schedule.source is VectorSource.PACKED if schedule.vectors_outer else schedule.row_packed
     )
-    if not packed or _factor_bytes(roles, outer) <= core.second_cache // 2:
+    if not packed or factor_bytes(roles, outer) <= core.second_cache // 2:
         return False
     columns, rows = _tile_counts(roles, schedule)
     if schedule.vectors_outer:
@@ -172,7 +220,7 @@ def _block_depth(roles: Roles, work: _TiledWork, schedule: RegisterTile, core: C
     if schedule.row_packed or not roles.rows or not core.second_cache >= work.row_span > 0:
         return 0
     first, _ = core.loads[0]
-    step = work.step_bytes(schedule, schedule.rows)
+    step = work.step_bytes(schedule, schedule.rows, core)
     cycles = schedule.rows * schedule.vectors / core.dialect.multiply_adds_per_cycle
     if work.depth * step <= first or step <= _second_bytes(core, work.element_bytes) * cycles:
         return 0
@@ -194,14 +242,6 @@ def _second_bytes(core: Core, element_bytes: int) -> float:
     return SECOND_SHARE * vector * core.dialect.loads_per_cycle / load
 
 
-def _factor_bytes(roles: Roles, factor: int) -> int:
-    """Bytes of all elements of a factor that the contraction reads."""
-    contraction = roles.contraction
-    index = contraction.factors[factor]
-    axes = (*contraction.axes, *roles.reduction)
-    return contraction.dtype.bytes * prod(axis.extent for axis in axes if index.coefficient(axis))
-
-
 def _tile_counts(roles: Roles, schedule: RegisterTile) -> tuple[int, int]:
     """The number of tiles along the vector axes and along the row axes."""
     columns = prod(axis.extent for axis in roles.vectors[:-1])
@@ -209,45 +249,6 @@ def _tile_counts(roles: Roles, schedule: RegisterTile) -> tuple[int, int]:
     rows = prod(axis.extent for axis in roles.rows[:-1])
     rows *= -(-roles.rows[-1].extent // schedule.rows) if roles.rows else 1
     return columns, rows
-
-
-def _prologues(
-    roles: Roles, vectors_outer: bool, core: Core, threads: int
-) -> Iterator[tuple[int, float, float]]:
-    """The ways to make a prologue: inside how many loops, the cycles that it takes the busiest
-    thread, and the share of the tiles that this thread has then."""
-    contraction = roles.contraction
-    prologue = contraction.prologue
-    if prologue is None:
-        yield 0, 0.0, 1.0
-        return
-    element = contraction.dtype.bytes
-    weights = _factor_bytes(roles, 1 - prologue.factor)
-    moving = prologue.moved_by(roles.outer)
-    for inside in range(len(moving) + 1):
-        fixed = moving[:inside]
-        size = Slab.of(prologue, fixed).size
-        units = prod(axis.extent for axis in fixed)
-        share = -(-units // threads) / units
-        near = size * element <= core.second_cache
-        each = COPY if near else FAR_COPY
-        if threads > 1 and not inside:
-            crossing = 0.0
-            if not _reads_its_own(prologue, roles, vectors_outer):
-                crossing = CROSSING_LINE * size * element / LINE_BYTES * (1 - 1 / threads)
-            yield inside, size * each / threads + crossing + core.barrier, 1.0
-            continue
-        each += PRIVATE_COPY if threads > 1 else 0.0
-        far = weights * (units - 1) / core.far_bytes if weights > core.second_cache // 2 else 0.0
-        yield inside, (size * units * each + EXPOSED * far) * share, share
-
-
-def _reads_its_own(prologue: Prologue, roles: Roles, vectors_outer: bool) -> bool:
-    """Whether threads that share a prologue and then the tiles read about what they have made: the
-    outermost loop over tiles goes through it in its order."""
-    loops = (*roles.batch, *(roles.vectors if vectors_outer else roles.rows))
-    outermost = next((axis for axis in loops if axis.extent > 1), None)
-    return outermost is not None and prologue.parted_by(outermost)
 
 
 def tile_shapes(rows: int, columns: int, dialect: VectorDialect) -> Iterator[tuple[int, int]]:
@@ -263,7 +264,7 @@ def tile_shapes(rows: int, columns: int, dialect: VectorDialect) -> Iterator[tup
 
 def _vectors_outer(roles: Roles, vector: int) -> bool:
     """Put the loop over the larger operand's tiles outside, so that the smaller one is reread."""
-    return _factor_bytes(roles, vector) >= _factor_bytes(roles, 1 - vector)
+    return factor_bytes(roles, vector) >= factor_bytes(roles, 1 - vector)
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,15 +292,24 @@ class _TiledWork:
     steps: int
     row_span: int
 
-    def step_bytes(self, schedule: RegisterTile, rows: int) -> float:
-        """Bytes of the lines that one step of a tile reads, and no step before it."""
+    def step_bytes(self, schedule: RegisterTile, rows: int, core: Core) -> float:
+        """Bytes of the lines that one step of a tile reads, and which no step before it has left in
+        the first-level cache."""
+        first, _ = core.loads[0]
+        remembered = REREAD_SHARE * first / self._read_bytes(schedule, rows, 1.0)
+        if schedule.depth:
+            remembered = min(remembered, schedule.depth - 1)
+        return self._read_bytes(schedule, rows, remembered)
+
+    def _read_bytes(self, schedule: RegisterTile, rows: int, remembered: float) -> float:
+        """Bytes of the lines that one step reads, and none of so many before it."""
         width = schedule.vectors * schedule.lanes
         panel = float(width * self.element_bytes)
         if schedule.source is VectorSource.DIRECT:
-            panel = LINE_BYTES * self.vector_reads.lines(width)
+            panel = LINE_BYTES * self.vector_reads.lines(width, remembered)
         if self.row_reads is None or schedule.row_packed:
             return panel + rows * self.element_bytes
-        return panel + LINE_BYTES * self.row_reads.lines(rows)
+        return panel + LINE_BYTES * self.row_reads.lines(rows, remembered)
 
 
 def _tiled_work(roles: Roles, vector: int, dialect: VectorDialect) -> _TiledWork:
@@ -383,7 +393,7 @@ def _tile_cycles(
         (rows * broadcast + vectors * load) / dialect.loads_per_cycle,
         MULTIPLY_ADD_LATENCY,
     )
-    moved = work.step_bytes(schedule, rows)
+    moved = work.step_bytes(schedule, rows, core)
     first, *others = core.loads
     if others and depth * moved > first[0]:
         step = max(step, moved / _second_bytes(core, work.element_bytes))
@@ -393,7 +403,7 @@ def _tile_cycles(
         each = TURNED_STORE if work.turned else TRANSPOSED_STORE
         store = rows * min(columns, vectors * dialect.lanes) * each
     if schedule.depth:
-        store += work.depth // depth * (2.0 * rows * vectors + TILE_OVERHEAD)
+        store += work.depth // depth * (PARTIAL_SUM * rows * vectors + TILE_OVERHEAD)
     return work.depth * step + store + TILE_OVERHEAD
 
 

@@ -16,11 +16,10 @@ from tensorgen.dialects import VectorDialect
 from tensorgen.line_reads import LINE_BYTES
 from tensorgen.machine import Core
 from tensorgen.minimal_filtering import Row
+from tensorgen.prologue_costs import CROSSING_LINE, EXPOSED
 from tensorgen.schedule import WinogradTile
 from tensorgen.simplify import affine
 from tensorgen.sketch_tiles import (
-    CROSSING_LINE,
-    EXPOSED,
     MULTIPLY_ADD_LATENCY,
     TILE_OVERHEAD,
     TRANSPOSED_STORE,

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tensorgen.contraction import assign_roles, contraction_of
+from tensorgen.dense_copy import with_copy
 from tensorgen.dialects import VECTOR_DIALECTS
 from tensorgen.expr import Axis, Const, Expr, const
 from tensorgen.loop import (
@@ -112,6 +113,19 @@ TASKS: dict[str, Task] = {
     ),
     "padded groups": padded(
         convolution((3, 17), (2, 3), channels=(2, 3), groups=3, batch=2), (1, 1), (1, 1)
+    ),
+    "padded, with a stride": padded(
+        convolution((2, 9), (3, 3), channels=(9, 5), strides=(2, 2)), (1, 1), (1, 1)
+    ),
+    "padded, far from even": padded(
+        convolution((2, 3), (2, 4), channels=(17, 3), strides=(1, 3)), (1, 2), (0, 1)
+    ),
+    "pointwise with a stride": convolution(
+        (3, 5), (1, 1), channels=(16, 6), strides=(2, 2), batch=2
+    ),
+    "line with a stride": convolution((11,), (3,), channels=(5, 6), strides=(2,)),
+    "groups with a stride": with_epilogue(
+        convolution((3, 3), (1, 1), channels=(3, 2), strides=(2, 3), groups=2), "bias"
     ),
     "padded volume": padded(
         convolution((2, 2, 3), (2, 1, 2), channels=(2, 3), dilations=(1, 2, 2)),
@@ -253,7 +267,12 @@ def in_blocks(task: Task, isa: str) -> list[RegisterTile]:
     assert contraction is not None
     found = []
     for schedule in candidates(task, isa):
-        roles = assign_roles(contraction, schedule.vector_operand)
+        read = contraction
+        if schedule.copied is not None:
+            copied = with_copy(task, contraction, schedule.copied)
+            assert copied is not None
+            read = copied
+        roles = assign_roles(read, schedule.vector_operand)
         if roles.rows:
             found += [
                 replace(schedule, vectors_outer=True, depth=depth)
@@ -365,6 +384,20 @@ def test_threads_compute_the_same(tmp_path: Path) -> None:
         )
         for schedule in shared_tiles(task, "c99")[::5]
     ]
+    compiled = CompiledKernels(cases, tmp_path, target=Target.named("c99"), threads=2)
+    for number, case in enumerate(cases):
+        arrays = whole_inputs(case.task)
+        expected = evaluate_task(case.task, arrays)[0]
+        assert_same(compiled.run(number, arrays)[0], expected, 0.0, str(case.schedule))
+
+
+def test_threads_turn_and_copy_the_same(tmp_path: Path) -> None:
+    """Slabs that lie together and dense copies, made by one thread or shared, are whole when the
+    tiles read them."""
+    cases = []
+    for name in ("padded, with a stride", "pointwise with a stride", "line with a stride"):
+        tiles = [t for t in shared_tiles(TASKS[name], "c99") if t.together or t.copied is not None]
+        cases += [Case.of(TASKS[name], schedule) for schedule in tiles[:: len(tiles) // 6 + 1]]
     compiled = CompiledKernels(cases, tmp_path, target=Target.named("c99"), threads=2)
     for number, case in enumerate(cases):
         arrays = whole_inputs(case.task)
