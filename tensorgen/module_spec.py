@@ -202,6 +202,7 @@ class Module:
             "arena", "arena_bytes", "weights", "spans", "status", "check_spans", "isa_present",
             "inputs", "outputs", "info", "weights_header", "memory_span", "spans_clash",
             "begin_call", "end_call", "calls_under_way", "turn",
+            "places", "team_place", "keep_apart", "leave_processor",
             *(f"input_{number}_shape" for number in range(len(self.inputs))),
             *(f"output_{number}_shape" for number in range(len(self.outputs))),
         )  # fmt: skip

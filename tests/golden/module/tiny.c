@@ -33,7 +33,7 @@ static const tiny_info info = {
     2u,
     outputs,
     "abababababababababababababababababababababababababababababababab",
-    "88afa1cc198caab2b292422e9bdcd0a401292d1c612cb64143b246a9615b9ea9",
+    "28fb3528e67cd6754b2705d2ef221f5f1eb77d1ddf8e5727e49fc9060003f73c",
     "dae0392651095566d7966a12709f26724ea83c05f1bd7b5ca705860883f83fb1"
 };
 

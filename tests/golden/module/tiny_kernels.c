@@ -3,6 +3,9 @@
  *
  * tiny: the kernels, and the steps that call them. Made for x86-64-v3;
  * the Makefile has the flags to compile this file with. */
+#if defined(__linux__) && !defined(_GNU_SOURCE)
+#define _GNU_SOURCE /* in sched.h: which processor a thread is on */
+#endif
 #include "tiny_internal.h"
 
 #include <float.h>
@@ -76,12 +79,76 @@ static void end_call(void)
     TASOR_PRAGMA(omp atomic)
     calls_under_way--;
 }
+
+#if defined(__linux__)
+#include <sched.h>
+
+/* The processor that a thread of the team was last seen on, from 1; in a line of its own. */
+typedef struct {
+    int processor TASOR_ALIGNED;
+} team_place;
+
+#define TASOR_TEAM_PLACES team_place places[2] = {{sched_getcpu() + 1}};
+#define TASOR_KEEP_APART keep_apart(places)
+
+/* Takes this thread to a processor that no thread of its team is on, if there is one that it may
+ * use. It is as free to move from there as it was before. */
+static void leave_processor(const team_place *places)
+{
+    cpu_set_t allowed, others;
+
+    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) {
+        return;
+    }
+    others = allowed;
+    for (int thread = 0; thread < 2; thread++) {
+        int taken;
+
+        TASOR_PRAGMA(omp atomic read)
+        taken = places[thread].processor;
+        if (taken > 0) {
+            CPU_CLR((size_t)taken - 1, &others);
+        }
+    }
+    if (CPU_COUNT(&others) > 0 && sched_setaffinity(0, sizeof others, &others) == 0) {
+        (void)sched_setaffinity(0, sizeof allowed, &allowed);
+    }
+}
+
+/* Threads of a team on one processor would take turns and wait for each other in every loop, call
+ * after call: some schedulers leave a thread where the one is that wakes it, and other processors
+ * idle. Whoever finds another thread in its place goes away; only the caller's stays. */
+static void keep_apart(team_place *places)
+{
+    const int here = sched_getcpu() + 1, own = TASOR_THREAD;
+
+    if (places[own].processor != here) {
+        TASOR_PRAGMA(omp atomic write)
+        places[own].processor = here;
+    }
+    for (int thread = 0; own > 0 && here > 0 && thread < 2; thread++) {
+        int there;
+
+        TASOR_PRAGMA(omp atomic read)
+        there = places[thread].processor;
+        if (thread != own && there == here) {
+            leave_processor(places);
+            return;
+        }
+    }
+}
+#else
+#define TASOR_TEAM_PLACES
+#define TASOR_KEEP_APART ((void)0)
+#endif
 #else
 #define TASOR_TEAM(threads)
 #define TASOR_PARALLEL_FOR
 #define TASOR_PARALLEL_FOR_COLLAPSE(loops)
 #define TASOR_WAIT_FOR_TEAM ((void)0)
 #define TASOR_THREAD 0
+#define TASOR_TEAM_PLACES
+#define TASOR_KEEP_APART ((void)0)
 #define end_call() ((void)0)
 #endif
 
@@ -146,6 +213,7 @@ static void end_call(void)
         if (TASOR_THREAD == 0) { \
             TASOR_STEP_BEGIN(step) \
         } \
+        TASOR_KEEP_APART; \
         call; \
         TASOR_BARRIER; \
         if (TASOR_THREAD == 0) { \
@@ -191,6 +259,7 @@ static void total_f32_4x37(
 void tiny_steps(
     unsigned char *arena, const float *x, const int64_t *limit, float *total, uint8_t *positive)
 {
+    TASOR_TEAM_PLACES
     TASOR_TEAM(begin_call())
     {
         /* 0: scale * / of ? ?/ layer<U+000A>1 */
