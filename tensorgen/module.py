@@ -12,7 +12,7 @@ program, NAME_test.c. Names from models reach it only through `comment_text`, `s
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import groupby
 from pathlib import Path
@@ -276,13 +276,15 @@ def _declared(parameter: Parameter) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """A call as C text; `parallel` if all threads of a team make it."""
+    """A call as C text; `parallel` if all threads of a team make it, `waits` if they have to meet
+    behind it."""
 
     number: str
     label: str
     kernel: str
     arguments: tuple[str, ...]
     parallel: bool
+    waits: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,7 +321,16 @@ def _steps(module: Module) -> _Steps:
         return _Steps(turns, (), ())
     first = next(number for number, part in enumerate(turns) if part.parallel)
     last = next(number for number in reversed(range(len(turns))) if turns[number].parallel)
-    return _Steps(turns[:first], turns[first : last + 1], turns[last + 1 :])
+    together = (*turns[first:last], _ended(turns[last]))
+    return _Steps(turns[:first], together, turns[last + 1 :])
+
+
+def _ended(turns: _Turns) -> _Turns:
+    """The last calls of a team, whose threads meet anyway where the team ends."""
+    if turns.count > 1:
+        return turns
+    *before, (*steps, end) = turns.runs
+    return replace(turns, runs=(*before, (*steps, replace(end, waits=False))))
 
 
 def _turns(module: Module) -> Iterator[_Turns]:
@@ -351,7 +362,8 @@ def _step(module: Module, repeat: Repeat, position: int, call: RepeatedCall) -> 
     number = str(repeat.start + position)
     if repeat.count > 1:
         number += f" + {len(repeat.calls)} * (int)turn"
-    return _Step(number, comment_text(call.label), call.kernel, arguments, kernel.parallel)
+    label = comment_text(call.label)
+    return _Step(number, label, call.kernel, arguments, kernel.parallel, kernel.open_end)
 
 
 def _argument(module: Module, parameter: Parameter, place: Place | Moving) -> str:

@@ -91,6 +91,40 @@ def test_a_kernel_says_whether_a_team_runs_it() -> None:
         replace(library(SCALED, TOTALS), kernels=(replace(SCALE, parallel=False), TOTAL))
 
 
+OPEN = replace(SCALE, open_end=True)
+
+
+def test_a_team_meets_behind_its_steps_but_the_last() -> None:
+    module = replace(library(SCALED, TOTALS), kernels=(OPEN, TOTAL))
+    steps = steps_of(replace(module, calls=(SCALED, TOTALS, SCALED, SCALED, TOTALS)))
+    assert steps[4:] == [
+        "TASOR_TEAM_STEP_AND_WAIT scale_f32_4x37",
+        "if (TASOR_THREAD == 0) {",
+        "TASOR_STEP total_f32_4x37",
+        "}",
+        "TASOR_WAIT_FOR_TEAM;",
+        "TASOR_TEAM_STEP_AND_WAIT scale_f32_4x37",
+        "TASOR_TEAM_STEP scale_f32_4x37",
+        "}",
+        "end_call();",
+        "TASOR_STEP total_f32_4x37",
+        "}",
+    ]
+
+
+def test_one_thread_waits_for_nobody() -> None:
+    module = replace(library(SCALED, TOTALS, threads=1), kernels=(OPEN, TOTAL))
+    assert "TASOR_STEP scale_f32_4x37" in steps_of(module)
+
+
+def test_a_team_meets_behind_the_last_step_of_a_loop() -> None:
+    module = replace(library(SCALED, TOTALS), kernels=(OPEN, TOTAL))
+    steps = steps_of(replace(module, calls=(*[SCALED] * 4, TOTALS)))
+    assert [line.partition("(")[0] for line in steps if "TEAM_STEP" in line] == [
+        "TASOR_TEAM_STEP_AND_WAIT"
+    ]
+
+
 # What a kernel leaves to the first thread
 
 
@@ -128,8 +162,30 @@ def test_the_first_thread_alone_computes_what_is_not_shared_out() -> None:
         "    TASOR_PARALLEL_FOR",
         "    if (TASOR_THREAD == 0) {",
         "    TASOR_WAIT_FOR_TEAM;",
-        "    TASOR_PARALLEL_FOR",
+        "    TASOR_PARALLEL_FOR_NOWAIT",
     ]
+
+
+@pytest.mark.parametrize(
+    ("loops", "last"),
+    [
+        ((1, 1, 1, 1), "TASOR_PARALLEL_FOR_NOWAIT"),
+        ((1, 1, 1, 0), "if (TASOR_THREAD == 0) {"),
+    ],
+)
+def test_threads_do_not_meet_behind_what_comes_last(
+    loops: tuple[int, int, int, int], last: str
+) -> None:
+    case = Case.of(spread(5, 7), in_common(*loops))
+    kernel = print_kernel(case, "k", Spelling("c99", strict=False))
+    assert kernel.open_end
+    assert re.findall(r"if \(TASOR.*|TASOR_[PW].*", kernel.text)[-1] == last
+    assert kernel.text.count("_NOWAIT") == ("NOWAIT" in last)
+
+
+def test_a_kernel_of_one_thread_has_no_open_end() -> None:
+    case = Case.of(spread(5, 7), in_common(0, 0, 0, 0))
+    assert not print_kernel(case, "k", Spelling("c99", strict=False)).open_end
 
 
 needs_openmp = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc with OpenMP")

@@ -33,7 +33,7 @@ static const tiny_info info = {
     2u,
     outputs,
     "abababababababababababababababababababababababababababababababab",
-    "28fb3528e67cd6754b2705d2ef221f5f1eb77d1ddf8e5727e49fc9060003f73c",
+    "66162bb5cac4fc64909efce414c1885125e5ba2ed7f53106ed1dfe65dda48e5b",
     "dae0392651095566d7966a12709f26724ea83c05f1bd7b5ca705860883f83fb1"
 };
 

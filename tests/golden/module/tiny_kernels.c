@@ -46,7 +46,7 @@
 
 /* One team of at most 2 threads runs all steps of a call. TASOR_THREAD is the number of the
  * thread that asks, from 0; the team shares out the iterations of a TASOR_PARALLEL_FOR, and its
- * threads wait for each other behind it. */
+ * threads wait for each other behind it, but for that of a kernel that ends with it. */
 #if defined(__GNUC__) && defined(_OPENMP) && _OPENMP >= 201107
 #include <omp.h>
 #define TASOR_EXPANDED(text) TASOR_PRAGMA(text)
@@ -54,6 +54,9 @@
 #define TASOR_PARALLEL_FOR TASOR_PRAGMA(omp for schedule(static))
 #define TASOR_PARALLEL_FOR_COLLAPSE(loops) \
     TASOR_EXPANDED(omp for schedule(static) collapse(loops))
+#define TASOR_PARALLEL_FOR_NOWAIT TASOR_PRAGMA(omp for schedule(static) nowait)
+#define TASOR_PARALLEL_FOR_NOWAIT_COLLAPSE(loops) \
+    TASOR_EXPANDED(omp for schedule(static) nowait collapse(loops))
 #define TASOR_WAIT_FOR_TEAM TASOR_PRAGMA(omp barrier)
 #define TASOR_THREAD omp_get_thread_num()
 
@@ -145,6 +148,8 @@ static void keep_apart(team_place *places)
 #define TASOR_TEAM(threads)
 #define TASOR_PARALLEL_FOR
 #define TASOR_PARALLEL_FOR_COLLAPSE(loops)
+#define TASOR_PARALLEL_FOR_NOWAIT
+#define TASOR_PARALLEL_FOR_NOWAIT_COLLAPSE(loops)
 #define TASOR_WAIT_FOR_TEAM ((void)0)
 #define TASOR_THREAD 0
 #define TASOR_TEAM_PLACES
@@ -207,7 +212,21 @@ static void keep_apart(team_place *places)
         TASOR_STEP_END(step) \
     } while (0)
 
-/* A step that the whole team makes. */
+/* A step that the whole team makes. Other steps may read what it computes once all have met. */
+#define TASOR_TEAM_STEP_AND_WAIT(step, call) \
+    do { \
+        if (TASOR_THREAD == 0) { \
+            TASOR_STEP_BEGIN(step) \
+        } \
+        TASOR_KEEP_APART; \
+        call; \
+        TASOR_WAIT_FOR_TEAM; \
+        if (TASOR_THREAD == 0) { \
+            TASOR_STEP_END(step) \
+        } \
+    } while (0)
+
+/* The same, for a kernel that lets its threads meet, and for the last step of a team. */
 #define TASOR_TEAM_STEP(step, call) \
     do { \
         if (TASOR_THREAD == 0) { \
