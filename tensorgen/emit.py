@@ -38,7 +38,7 @@ def emit_kernel(
     parallel = has_parallel_loop(kernel.body)
     printer = Statements(spelling.isa, spelling.strict, together=parallel)
     names = tuple(printer.parameter(buffer) for buffer in kernel.parameters)
-    printer.block(kernel.body)
+    printer.block(kernel.body, last=True)
     if not printer.terms.functions.isdisjoint(STREAM_FUNCTION.values()):
         printer.page.line(STREAM_FENCE)
     parameters = tuple(
@@ -68,7 +68,9 @@ def emit_kernel(
     ]
     functions = tuple(sorted(printer.terms.functions))
     text = "\n".join(lines) + "\n"
-    return Kernel(name, text, parameters, functions, schedule, expression, parallel)
+    return Kernel(
+        name, text, parameters, functions, schedule, expression, parallel, printer.open_end
+    )
 
 
 def _comment(label: str, text: str) -> list[str]:

@@ -3,7 +3,7 @@
 A subterm that a statement uses more than once becomes a named constant in front of it.
 
 A kernel with parallel loops is called by every thread of a team: they share these loops, meet
-behind each, and leave what stands between them to the first thread.
+behind each but the last, and leave what stands between them to the first thread.
 """
 
 from __future__ import annotations
@@ -53,6 +53,7 @@ class Statements:
 
     `together` tells that all threads of a team run what is printed next, `shared` that each of them
     has iterations of its own. `pools` names the scratch from which each thread takes its part.
+    `open_end` tells that the threads of a team do not meet behind the last statement.
     """
 
     isa: str
@@ -63,6 +64,7 @@ class Statements:
     vectors: VectorStatements = field(init=False)
     pools: dict[int, str] = field(default_factory=dict)
     shared: bool = False
+    open_end: bool = False
 
     def __post_init__(self) -> None:
         self.vectors = VectorStatements(self.isa, self.strict, self.page, self.terms)
@@ -79,44 +81,54 @@ class Statements:
         self.terms.buffers[buffer.number] = (buffer, name)
         return name
 
-    def block(self, body: tuple[Stmt, ...]) -> None:
-        """Statements in their order; a team's threads share out the parallel loops among them."""
+    def block(self, body: tuple[Stmt, ...], last: bool = False) -> None:
+        """Statements in their order; a team's threads share out the parallel loops among them.
+
+        Behind the `last` block of a function nobody waits: who calls it knows what comes next.
+        """
         if not self.together:
             self._in_order(body, len(body) > 1)
             return
+        done = 0
         for parallel, run in groupby(body, lambda statement: has_parallel_loop((statement,))):
             statements = tuple(run)
+            done += len(statements)
+            ends = last and done == len(body)
             if parallel:
-                self._in_order(statements, len(body) > 1)
+                self._in_order(statements, len(body) > 1, ends)
             else:
-                self._on_first_thread(statements)
+                self._on_first_thread(statements, ends)
 
-    def _on_first_thread(self, body: tuple[Stmt, ...]) -> None:
+    def _on_first_thread(self, body: tuple[Stmt, ...], last: bool) -> None:
         self.together = False
         with self.page.braces("if (TASOR_THREAD == 0) {"):
             self.block(body)
         self.together = True
-        self.page.line("TASOR_WAIT_FOR_TEAM;")
+        if last:
+            self.open_end = True
+        else:
+            self.page.line("TASOR_WAIT_FOR_TEAM;")
 
-    def _in_order(self, body: tuple[Stmt, ...], has_neighbours: bool) -> None:
-        for statement in body:
+    def _in_order(self, body: tuple[Stmt, ...], has_neighbours: bool, last: bool = False) -> None:
+        for number, statement in enumerate(body, 1):
+            ends = last and number == len(body)
             if isinstance(statement, Allocate | Declare) and has_neighbours:
                 # A scope of its own: statements beside it may declare the same names.
                 with self.page.braces():
-                    self.statement(statement)
+                    self.statement(statement, ends)
             else:
-                self.statement(statement)
+                self.statement(statement, ends)
 
-    def statement(self, statement: Stmt) -> None:
-        """One statement with everything inside it."""
+    def statement(self, statement: Stmt, last: bool = False) -> None:
+        """One statement with everything inside it; the `last` one of a function, maybe."""
         match statement:
             case For():
-                self._loop(statement)
+                self._loop(statement, last)
             case Store(buffer=buffer, index=index, value=value):
                 self._store(buffer, index, value)
             case Allocate(buffer=buffer, body=body):
                 self._allocate(buffer)
-                self.block(body)
+                self.block(body, last)
             case If(condition=condition, body=body):
                 self.page.line(f"if ({self.terms.text(condition)}) {{")
                 with self.page.scope():
@@ -133,7 +145,7 @@ class Statements:
             case Declare(registers=registers, body=body):
                 for register in registers:
                     self.vectors.declare(register)
-                self.block(body)
+                self.block(body, last)
             case Prefetch(buffer=buffer, index=index):
                 self.terms.used.add(buffer.number)
                 name = self.terms.buffers[buffer.number][1]
@@ -166,21 +178,23 @@ class Statements:
         arguments = f"{block.step}, {block.rows}, {target}, {block.target_step}, {block.columns}"
         self.page.statement(f"{function}({source}, {arguments})")
 
-    def _loop(self, loop: For) -> None:
+    def _loop(self, loop: For, last: bool) -> None:
         vectors = None
         long = loop.axis.extent > SIMD_UNROLLED
         if loop.kind is LoopKind.SIMD and long and not self.strict:
             vectors = LaneVectors.of(loop, self.isa)
         if vectors is None:
-            self._plain_loop(loop)
+            self._plain_loop(loop, last)
         else:
             self._vector_loop(loop.axis, vectors)
 
-    def _plain_loop(self, loop: For) -> None:
+    def _plain_loop(self, loop: For, last: bool) -> None:
         match loop.kind:
             case LoopKind.PARALLEL:
+                unmet = "_NOWAIT" if last else ""
                 collapse = f"_COLLAPSE({loop.collapse})" if loop.collapse > 1 else ""
-                self.page.line(f"TASOR_PARALLEL_FOR{collapse}")
+                self.page.line(f"TASOR_PARALLEL_FOR{unmet}{collapse}")
+                self.open_end |= last
             case LoopKind.SIMD:
                 if loop.axis.extent > SIMD_UNROLLED:
                     self.page.line("TASOR_SIMD")

@@ -11,10 +11,7 @@ program, NAME_test.c. Names from models reach it only through `comment_text`, `s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache, partial
-from itertools import groupby
 from pathlib import Path
 from typing import assert_never
 
@@ -30,7 +27,6 @@ from tensorgen.module_build import (
     source_flags,
 )
 from tensorgen.module_description import description_json
-from tensorgen.module_loops import Moving, Repeat, RepeatedCall, rolled
 from tensorgen.module_self_test import (
     SelfTestInput,
     SelfTestLayout,
@@ -53,6 +49,7 @@ from tensorgen.module_spec import (
     SelfTest,
     WeightMode,
 )
+from tensorgen.module_steps import in_team, steps_of
 from tensorgen.module_text import (
     call_text,
     comment_text,
@@ -225,8 +222,8 @@ def _context(
         "kernel_parameters": {
             kernel.name: tuple(map(_declared, kernel.parameters)) for kernel in module.kernels
         },
-        "in_team": _in_team(module),
-        "steps": _steps(module),
+        "in_team": in_team(module),
+        "steps": steps_of(module),
         "unused": _unused_parameters(module),
         "sources": tuple(flags),
         "objects": " ".join(f"{Path(source).stem}.o" for source in flags),
@@ -272,118 +269,6 @@ def _signatures(module: Module) -> dict[str, object]:
 def _declared(parameter: Parameter) -> str:
     const = "" if parameter.writes else "const "
     return f"{const}{parameter.dtype.c_name} *{parameter.name}"
-
-
-@dataclass(frozen=True, slots=True)
-class _Step:
-    """A call as C text; `parallel` if all threads of a team make it."""
-
-    number: str
-    label: str
-    kernel: str
-    arguments: tuple[str, ...]
-    parallel: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _Turns:
-    """Calls that run `count` times one after the other, in runs of parallel or other calls; what
-    moves from one time to the next does so with `turn`."""
-
-    count: int
-    runs: tuple[tuple[_Step, ...], ...]
-
-    @property
-    def parallel(self) -> bool:
-        return any(step.parallel for run in self.runs for step in run)
-
-
-@dataclass(frozen=True, slots=True)
-class _Steps:
-    """The calls in their order: those before a team of threads is needed, those while there is one,
-    and those after."""
-
-    before: tuple[_Turns, ...]
-    together: tuple[_Turns, ...]
-    after: tuple[_Turns, ...]
-
-
-def _in_team(module: Module) -> bool:
-    """Whether a team of threads runs the steps, or some of them."""
-    return module.threads > 1 and any(kernel.parallel for kernel in module.kernels)
-
-
-def _steps(module: Module) -> _Steps:
-    turns = tuple(_turns(module))
-    if not _in_team(module):
-        return _Steps(turns, (), ())
-    first = next(number for number, part in enumerate(turns) if part.parallel)
-    last = next(number for number in reversed(range(len(turns))) if turns[number].parallel)
-    return _Steps(turns[:first], turns[first : last + 1], turns[last + 1 :])
-
-
-def _turns(module: Module) -> Iterator[_Turns]:
-    """The calls as C text: loops, and between them what does not repeat, a run at a time."""
-    for repeats, group in groupby(rolled(module.calls), lambda repeat: repeat.count > 1):
-        if repeats:
-            yield from (_Turns(repeat.count, _runs(_calls(module, repeat))) for repeat in group)
-        else:
-            steps = (step for repeat in group for step in _calls(module, repeat))
-            yield from (_Turns(1, (run,)) for run in _runs(steps))
-
-
-def _runs(steps: Iterable[_Step]) -> tuple[tuple[_Step, ...], ...]:
-    """Steps cut where those of a team and those of one thread meet."""
-    return tuple(tuple(run) for _, run in groupby(steps, lambda step: step.parallel))
-
-
-def _calls(module: Module, repeat: Repeat) -> Iterator[_Step]:
-    for position, call in enumerate(repeat.calls):
-        yield _step(module, repeat, position, call)
-
-
-def _step(module: Module, repeat: Repeat, position: int, call: RepeatedCall) -> _Step:
-    kernel = module.kernels_by_name[call.kernel]
-    arguments = tuple(
-        _argument(module, parameter, place)
-        for parameter, place in zip(kernel.parameters, call.arguments, strict=True)
-    )
-    number = str(repeat.start + position)
-    if repeat.count > 1:
-        number += f" + {len(repeat.calls)} * (int)turn"
-    return _Step(number, comment_text(call.label), call.kernel, arguments, kernel.parallel)
-
-
-def _argument(module: Module, parameter: Parameter, place: Place | Moving) -> str:
-    match place:
-        case Moving(first, stride):
-            return _at(module, parameter, first, f" {'+-'[stride < 0]} turn * {abs(stride)}u")
-        case Constant(index):
-            if module.weights == "file":
-                return f"weights->w{index}"
-            return f"{module.name}_weights.w{index}"
-        case Input() | Output() | Arena():
-            return _at(module, parameter, place, "")
-        case _:
-            assert_never(place)
-
-
-def _at(module: Module, parameter: Parameter, place: Input | Output | Arena, moved: str) -> str:
-    """A pointer to a place, `moved` further on."""
-    match place:
-        case Input(index, offset):
-            return _element(module.input_identifiers[index], offset) + moved
-        case Output(index, offset):
-            return _element(module.output_identifiers[index], offset) + moved
-        case Arena(offset):
-            return f"TASOR_AT({parameter.dtype.c_name}, {size_literal(offset)}{moved})"
-        case _:
-            assert_never(place)
-
-
-def _element(identifier: str, offset: int) -> str:
-    """A pointer to an element of a port."""
-    return f"{identifier} + {offset}" if offset else identifier
 
 
 def _unused_parameters(module: Module) -> tuple[str, ...]:

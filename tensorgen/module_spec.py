@@ -46,7 +46,8 @@ class Kernel:
     the comment above it. It may use what `NAME_kernels.c` offers (see templates/kernels.c.j2): the
     macros TASOR_*, the standard headers included there and the functions of
     `tensorgen.c_functions` named in `functions`. `schedule` and `expression` are for people.
-    A `parallel` kernel is called by all threads of a team, any other by one.
+    A `parallel` kernel is called by all threads of a team, any other by one. From one with an
+    `open_end` each thread returns when its own part is done.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Kernel:
     schedule: str
     expression: str
     parallel: bool
+    open_end: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +204,7 @@ class Module:
             "arena", "arena_bytes", "weights", "spans", "status", "check_spans", "isa_present",
             "inputs", "outputs", "info", "weights_header", "memory_span", "spans_clash",
             "begin_call", "end_call", "calls_under_way", "turn",
+            "places", "team_place", "keep_apart", "leave_processor",
             *(f"input_{number}_shape" for number in range(len(self.inputs))),
             *(f"output_{number}_shape" for number in range(len(self.outputs))),
         )  # fmt: skip

@@ -16,8 +16,11 @@ from typing import Any
 import cffi
 
 _WAIT_POLICY = "OMP_WAIT_POLICY"
-BRIEF_SPINNING = {"GOMP_SPINCOUNT": "1000", "KMP_BLOCKTIME": "0"}
-"""Turns of a waiting loop (GNU), and milliseconds (LLVM, Intel), before a thread goes to sleep."""
+BRIEF_SPINNING = {"GOMP_SPINCOUNT": "5000", "KMP_BLOCKTIME": "0"}
+"""Turns of a waiting loop (GNU; some 0.1 ms), and milliseconds (LLVM, Intel), before a thread goes
+to sleep. A thread that wakes another should find it awake the next time: where both sleep in turn,
+virtual machines take longer to wake them than many kernels run, and each waking is an occasion to
+put both on one processor."""
 
 _GNU = b"libgomp.so.1"
 _RUNTIMES = (_GNU, b"libomp.so.5", b"libomp.so", b"libiomp5.so", b"libomp.dylib")
@@ -30,9 +33,9 @@ _HARD_PAUSE = 2
 def brief_spinning() -> Iterator[None]:
     """While an OpenMP runtime is loaded, asks it to let waiting threads sleep after a short spin.
 
-    By default they spin for milliseconds. Where another process wants the same cores, or where two
-    threads of one team meet on one core, each of the many short loops of a network then waits for
-    the scheduler. What the user says in the environment stands.
+    By default they spin for milliseconds. Where another process wants the same cores, each of the
+    many short loops of a network then waits for the scheduler. What the user says in the
+    environment stands.
     """
     chosen = (
         {}

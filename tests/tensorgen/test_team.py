@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -58,6 +59,7 @@ def test_one_team_makes_all_steps() -> None:
     assert steps_of(library(*calls)) == [
         "{",
         "TASOR_STEP total_f32_4x37",
+        "TASOR_TEAM_PLACES",
         "TASOR_TEAM(begin_call())",
         "{",
         "TASOR_TEAM_STEP scale_f32_4x37",
@@ -87,6 +89,40 @@ def test_no_team_for_one_thread_or_for_steps_of_one(calls: tuple[Call, ...], thr
 def test_a_kernel_says_whether_a_team_runs_it() -> None:
     with pytest.raises(AssertionError, match="scale_f32_4x37"):
         replace(library(SCALED, TOTALS), kernels=(replace(SCALE, parallel=False), TOTAL))
+
+
+OPEN = replace(SCALE, open_end=True)
+
+
+def test_a_team_meets_behind_its_steps_but_the_last() -> None:
+    module = replace(library(SCALED, TOTALS), kernels=(OPEN, TOTAL))
+    steps = steps_of(replace(module, calls=(SCALED, TOTALS, SCALED, SCALED, TOTALS)))
+    assert steps[4:] == [
+        "TASOR_TEAM_STEP_AND_WAIT scale_f32_4x37",
+        "if (TASOR_THREAD == 0) {",
+        "TASOR_STEP total_f32_4x37",
+        "}",
+        "TASOR_WAIT_FOR_TEAM;",
+        "TASOR_TEAM_STEP_AND_WAIT scale_f32_4x37",
+        "TASOR_TEAM_STEP scale_f32_4x37",
+        "}",
+        "end_call();",
+        "TASOR_STEP total_f32_4x37",
+        "}",
+    ]
+
+
+def test_one_thread_waits_for_nobody() -> None:
+    module = replace(library(SCALED, TOTALS, threads=1), kernels=(OPEN, TOTAL))
+    assert "TASOR_STEP scale_f32_4x37" in steps_of(module)
+
+
+def test_a_team_meets_behind_the_last_step_of_a_loop() -> None:
+    module = replace(library(SCALED, TOTALS), kernels=(OPEN, TOTAL))
+    steps = steps_of(replace(module, calls=(*[SCALED] * 4, TOTALS)))
+    assert [line.partition("(")[0] for line in steps if "TEAM_STEP" in line] == [
+        "TASOR_TEAM_STEP_AND_WAIT"
+    ]
 
 
 # What a kernel leaves to the first thread
@@ -126,8 +162,30 @@ def test_the_first_thread_alone_computes_what_is_not_shared_out() -> None:
         "    TASOR_PARALLEL_FOR",
         "    if (TASOR_THREAD == 0) {",
         "    TASOR_WAIT_FOR_TEAM;",
-        "    TASOR_PARALLEL_FOR",
+        "    TASOR_PARALLEL_FOR_NOWAIT",
     ]
+
+
+@pytest.mark.parametrize(
+    ("loops", "last"),
+    [
+        ((1, 1, 1, 1), "TASOR_PARALLEL_FOR_NOWAIT"),
+        ((1, 1, 1, 0), "if (TASOR_THREAD == 0) {"),
+    ],
+)
+def test_threads_do_not_meet_behind_what_comes_last(
+    loops: tuple[int, int, int, int], last: str
+) -> None:
+    case = Case.of(spread(5, 7), in_common(*loops))
+    kernel = print_kernel(case, "k", Spelling("c99", strict=False))
+    assert kernel.open_end
+    assert re.findall(r"if \(TASOR.*|TASOR_[PW].*", kernel.text)[-1] == last
+    assert kernel.text.count("_NOWAIT") == ("NOWAIT" in last)
+
+
+def test_a_kernel_of_one_thread_has_no_open_end() -> None:
+    case = Case.of(spread(5, 7), in_common(0, 0, 0, 0))
+    assert not print_kernel(case, "k", Spelling("c99", strict=False)).open_end
 
 
 needs_openmp = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc with OpenMP")
@@ -212,13 +270,15 @@ int main(void)
 """
 
 
-def told(compiler: str, folder: Path, **environment: str) -> list[list[str]]:
-    """What PROGRAM prints after each heading."""
+def told(
+    compiler: str, folder: Path, program: str = PROGRAM, **environment: str
+) -> list[list[str]]:
+    """What a program prints after each heading."""
     written(library(SCALED, TOTALS), folder)
     (folder / "hooks.h").write_text(
         "void step_begins(int step);\n#define TASOR_STEP_BEGIN(step) step_begins(step);\n"
     )
-    (folder / "main.c").write_text(PROGRAM)
+    (folder / "main.c").write_text(program)
     make(folder, "libtiny.a", f"CC={compiler}", "CFLAGS=-include hooks.h")
     done = run(
         compiler, "-std=c11", "-fopenmp", "-pthread", "main.c", "libtiny.a", "-lm", "-o", "main",
@@ -258,3 +318,75 @@ def test_users_may_ask_for_fewer_threads(tmp_path: Path) -> None:
     found = told("gcc", tmp_path, OMP_NUM_THREADS="1")
     assert found[0] == ["step 0: 0 of 1", "step 1: 0 of 1", "0"]
     assert os.environ.get("OMP_NUM_THREADS") is None or found[3] == found[0]
+
+
+# Where the threads of a team are
+
+PLACES = """
+#define _GNU_SOURCE
+#include "tiny.h"
+#include <omp.h>
+#include <sched.h>
+#include <stdio.h>
+#include <sys/types.h>
+
+static _Alignas(64) unsigned char arena[1024];
+static float x[148], w[37], total[4];
+static int64_t limit;
+static uint8_t positive[4];
+
+void step_begins(int step)
+{
+    (void)step;
+}
+
+/* A machine that wakes every thread on its first processor. Each may use `allowed` of them. */
+static int allowed;
+static _Thread_local int processor;
+
+int sched_getcpu(void)
+{
+    return processor;
+}
+
+int sched_getaffinity(pid_t pid, size_t size, cpu_set_t *set)
+{
+    (void)pid;
+    CPU_ZERO_S(size, set);
+    for (int number = 0; number < allowed; number++) {
+        CPU_SET_S((size_t)number, size, set);
+    }
+    return 0;
+}
+
+int sched_setaffinity(pid_t pid, size_t size, const cpu_set_t *set)
+{
+    (void)pid;
+    while (!CPU_ISSET_S((size_t)processor, size, set)) {
+        processor++;
+    }
+    printf("%d: on %d, free on %d\\n", omp_get_thread_num(), processor, CPU_COUNT_S(size, set));
+    return 0;
+}
+
+int main(void)
+{
+    for (allowed = 1; allowed <= 4; allowed += 3) {
+        for (int call = 0; call < 2; call++) {
+            puts("a call");
+            tiny_run(arena, TINY_ARENA_BYTES, x, &limit, w, total, positive);
+        }
+    }
+    return 0;
+}
+"""
+
+
+@pytest.mark.skipif(platform.system() != "Linux", reason="asks the system as Linux does")
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+def test_a_thread_leaves_its_callers_processor_if_it_may(compiler: str, tmp_path: Path) -> None:
+    if not has_openmp(compiler, tmp_path):
+        pytest.skip(f"needs {compiler} with OpenMP")
+    found = told(compiler, tmp_path, PLACES, OMP_NUM_THREADS="2")
+    left = ["1: on 1, free on 3", "1: on 1, free on 4"]
+    assert found == [[], [], left, []]

@@ -4,7 +4,7 @@
  *   lanes(output, 8) */
 static void parallel_rows(const float *restrict x, float *restrict out, float *restrict row1_all)
 {
-    TASOR_PARALLEL_FOR
+    TASOR_PARALLEL_FOR_NOWAIT
     for (ptrdiff_t i = 0; i < 6; i++) {
         float row0;
         float *const row1 = row1_all + (size_t)TASOR_THREAD * 70;

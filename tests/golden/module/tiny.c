@@ -33,7 +33,7 @@ static const tiny_info info = {
     2u,
     outputs,
     "abababababababababababababababababababababababababababababababab",
-    "88afa1cc198caab2b292422e9bdcd0a401292d1c612cb64143b246a9615b9ea9",
+    "66162bb5cac4fc64909efce414c1885125e5ba2ed7f53106ed1dfe65dda48e5b",
     "dae0392651095566d7966a12709f26724ea83c05f1bd7b5ca705860883f83fb1"
 };
 

@@ -3,6 +3,9 @@
  *
  * tiny: the kernels, and the steps that call them. Made for x86-64-v3;
  * the Makefile has the flags to compile this file with. */
+#if defined(__linux__) && !defined(_GNU_SOURCE)
+#define _GNU_SOURCE /* in sched.h: which processor a thread is on */
+#endif
 #include "tiny_internal.h"
 
 #include <float.h>
@@ -43,7 +46,7 @@
 
 /* One team of at most 2 threads runs all steps of a call. TASOR_THREAD is the number of the
  * thread that asks, from 0; the team shares out the iterations of a TASOR_PARALLEL_FOR, and its
- * threads wait for each other behind it. */
+ * threads wait for each other behind it, but for that of a kernel that ends with it. */
 #if defined(__GNUC__) && defined(_OPENMP) && _OPENMP >= 201107
 #include <omp.h>
 #define TASOR_EXPANDED(text) TASOR_PRAGMA(text)
@@ -51,6 +54,9 @@
 #define TASOR_PARALLEL_FOR TASOR_PRAGMA(omp for schedule(static))
 #define TASOR_PARALLEL_FOR_COLLAPSE(loops) \
     TASOR_EXPANDED(omp for schedule(static) collapse(loops))
+#define TASOR_PARALLEL_FOR_NOWAIT TASOR_PRAGMA(omp for schedule(static) nowait)
+#define TASOR_PARALLEL_FOR_NOWAIT_COLLAPSE(loops) \
+    TASOR_EXPANDED(omp for schedule(static) nowait collapse(loops))
 #define TASOR_WAIT_FOR_TEAM TASOR_PRAGMA(omp barrier)
 #define TASOR_THREAD omp_get_thread_num()
 
@@ -76,12 +82,78 @@ static void end_call(void)
     TASOR_PRAGMA(omp atomic)
     calls_under_way--;
 }
+
+#if defined(__linux__)
+#include <sched.h>
+
+/* The processor that a thread of the team was last seen on, from 1; in a line of its own. */
+typedef struct {
+    int processor TASOR_ALIGNED;
+} team_place;
+
+#define TASOR_TEAM_PLACES team_place places[2] = {{sched_getcpu() + 1}};
+#define TASOR_KEEP_APART keep_apart(places)
+
+/* Takes this thread to a processor that no thread of its team is on, if there is one that it may
+ * use. It is as free to move from there as it was before. */
+static void leave_processor(const team_place *places)
+{
+    cpu_set_t allowed, others;
+
+    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) {
+        return;
+    }
+    others = allowed;
+    for (int thread = 0; thread < 2; thread++) {
+        int taken;
+
+        TASOR_PRAGMA(omp atomic read)
+        taken = places[thread].processor;
+        if (taken > 0) {
+            CPU_CLR((size_t)taken - 1, &others);
+        }
+    }
+    if (CPU_COUNT(&others) > 0 && sched_setaffinity(0, sizeof others, &others) == 0) {
+        (void)sched_setaffinity(0, sizeof allowed, &allowed);
+    }
+}
+
+/* Threads of a team on one processor would take turns and wait for each other in every loop, call
+ * after call: some schedulers leave a thread where the one is that wakes it, and other processors
+ * idle. Whoever finds another thread in its place goes away; only the caller's stays. */
+static void keep_apart(team_place *places)
+{
+    const int here = sched_getcpu() + 1, own = TASOR_THREAD;
+
+    if (places[own].processor != here) {
+        TASOR_PRAGMA(omp atomic write)
+        places[own].processor = here;
+    }
+    for (int thread = 0; own > 0 && here > 0 && thread < 2; thread++) {
+        int there;
+
+        TASOR_PRAGMA(omp atomic read)
+        there = places[thread].processor;
+        if (thread != own && there == here) {
+            leave_processor(places);
+            return;
+        }
+    }
+}
+#else
+#define TASOR_TEAM_PLACES
+#define TASOR_KEEP_APART ((void)0)
+#endif
 #else
 #define TASOR_TEAM(threads)
 #define TASOR_PARALLEL_FOR
 #define TASOR_PARALLEL_FOR_COLLAPSE(loops)
+#define TASOR_PARALLEL_FOR_NOWAIT
+#define TASOR_PARALLEL_FOR_NOWAIT_COLLAPSE(loops)
 #define TASOR_WAIT_FOR_TEAM ((void)0)
 #define TASOR_THREAD 0
+#define TASOR_TEAM_PLACES
+#define TASOR_KEEP_APART ((void)0)
 #define end_call() ((void)0)
 #endif
 
@@ -140,12 +212,27 @@ static void end_call(void)
         TASOR_STEP_END(step) \
     } while (0)
 
-/* A step that the whole team makes. */
+/* A step that the whole team makes. Other steps may read what it computes once all have met. */
+#define TASOR_TEAM_STEP_AND_WAIT(step, call) \
+    do { \
+        if (TASOR_THREAD == 0) { \
+            TASOR_STEP_BEGIN(step) \
+        } \
+        TASOR_KEEP_APART; \
+        call; \
+        TASOR_WAIT_FOR_TEAM; \
+        if (TASOR_THREAD == 0) { \
+            TASOR_STEP_END(step) \
+        } \
+    } while (0)
+
+/* The same, for a kernel that lets its threads meet, and for the last step of a team. */
 #define TASOR_TEAM_STEP(step, call) \
     do { \
         if (TASOR_THREAD == 0) { \
             TASOR_STEP_BEGIN(step) \
         } \
+        TASOR_KEEP_APART; \
         call; \
         TASOR_BARRIER; \
         if (TASOR_THREAD == 0) { \
@@ -191,6 +278,7 @@ static void total_f32_4x37(
 void tiny_steps(
     unsigned char *arena, const float *x, const int64_t *limit, float *total, uint8_t *positive)
 {
+    TASOR_TEAM_PLACES
     TASOR_TEAM(begin_call())
     {
         /* 0: scale * / of ? ?/ layer<U+000A>1 */
