@@ -220,6 +220,8 @@ def _repeat(number: int, kernel: Kernel, threads: int) -> str:
     """The function that calls a kernel again and again, on one set of operands after the other."""
     name = f"void repeat_{number}(void **sets, long count, long times)"
     team = (f"    TASOR_TEAM({threads})",) if kernel.parallel else ()
+    # The next call reads and writes the same memory.
+    wait = ("        TASOR_WAIT_FOR_TEAM;",) if kernel.open_end else ()
     arguments = ", ".join(
         f"({'' if parameter.writes else 'const '}{parameter.dtype.c_name} *)p[{position}]"
         for position, parameter in enumerate(kernel.parameters)
@@ -232,6 +234,7 @@ def _repeat(number: int, kernel: Kernel, threads: int) -> str:
         "    for (long n = 0; n < times; n++) {",
         f"        void **p = sets + n % count * {len(kernel.parameters)};",
         f"        {kernel.name}({arguments});",
+        *wait,
         "    }",
         "}",
     )
