@@ -34,12 +34,13 @@ class MissingPackage(RuntimeError):
 class Opened:
     """A model ready to run: `run` is one inference, `outputs` what the last one computed.
 
-    `in_c` makes so many inferences in a loop in C; None for an engine that has no C to call.
+    `in_c` gives a loop in C that makes so many inferences, which has to be compiled; None for an
+    engine that has no C to call.
     """
 
     run: Callable[[], object]
     outputs: Callable[[], Outputs]
-    in_c: Callable[[int], None] | None = None
+    in_c: Callable[[], Callable[[int], None]] | None = None
 
 
 def _open_tasor(case: Case, threads: int, options: Mapping[str, object]) -> Opened:
@@ -53,7 +54,7 @@ def _open_tasor(case: Case, threads: int, options: Mapping[str, object]) -> Open
     return Opened(
         lambda: model.run_into(inputs, buffers),
         lambda: tuple(bound[name].copy() for name in case.outputs),
-        repeated_calls(model.library, inputs, buffers),
+        lambda: repeated_calls(model.library, inputs, buffers),
     )
 
 

@@ -88,7 +88,8 @@ def test_tasor_is_compiled_with_the_shapes_threads_and_options(
     monkeypatch.setattr(tasor, "compile", compiled, raising=False)
     monkeypatch.setattr(peer_engines, "repeated_calls", loop)
     opened = open_model("tasor", case, 3, {"trials": 7})
-    assert str(opened.in_c) == "a loop over 2 outputs"
+    assert opened.in_c is not None
+    assert str(opened.in_c()) == "a loop over 2 outputs"
     opened.run()
     for got, name in zip(opened.outputs(), case.outputs, strict=True):
         np.testing.assert_array_equal(got, wanted[name])
