@@ -35,7 +35,8 @@ def repeated_calls(
     path = build_library(
         {"repeated_calls.c": _source(len(leading), len(tensors))}, target=host_target(), cache=cache
     )
-    loop: Any = ffi.dlopen(str(path)).repeated_calls
+    # A function does not keep the library mapped that it comes from.
+    loops: Any = ffi.dlopen(str(path))
     first, second = (
         ffi.new("void *[]", [ffi.cast("void *", int(address)) for address in addresses])
         for addresses in (leading, tensors)
@@ -43,7 +44,7 @@ def repeated_calls(
     run, kept = ffi.cast("void *", function), (*arrays, *outputs)
 
     def repeat(calls: int) -> None:
-        status = loop(run, calls, first, arena_bytes, second)
+        status = loops.repeated_calls(run, calls, first, arena_bytes, second)
         if status != 0:
             # The arrays are asked, too: their addresses are good for as long as they are there.
             raise RunError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 
 import numpy as np
@@ -47,6 +48,14 @@ def test_every_call_is_made(tmp_path: Path) -> None:
     assert total == 24
     repeat(0)
     assert total == 24
+
+
+def test_the_loop_stays_loaded_for_as_long_as_it_may_be_called(tmp_path: Path) -> None:
+    total = np.zeros((), np.float32)
+    repeat = repeated_calls(counter(tmp_path), [np.array(3, np.int32)], [total], tmp_path)
+    gc.collect()
+    repeat(2)
+    assert total == 6
 
 
 def test_weights_in_a_file_come_first(tmp_path: Path) -> None:
