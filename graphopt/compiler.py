@@ -18,7 +18,7 @@ from graphopt.index_domains import index_domains
 from graphopt.onnx_import.errors import quoted
 from graphopt.orders import in_better_orders
 from graphopt.partition import Step
-from graphopt.search.cost import AnalyticCost
+from graphopt.search.cost import AnalyticCost, machine_for
 from graphopt.search.kernels import Kernels
 from graphopt.storage import ArenaUse, Layout, lay_out, plan_storage
 from graphopt.sweeps import backward_schedule, backward_steps
@@ -99,6 +99,7 @@ def compile_graph(
     """
     if strict:
         target = target.exact()
+    machine = machine_for(graph, target, threads, machine)
     layout = lay_out(graph, *Kernels().cut(graph))
     if not strict:
         cost = AnalyticCost(target, threads, machine, filtering)
@@ -191,7 +192,7 @@ class _Entry:
 
 
 def _lower_tasks(
-    layout: Layout, target: Target, threads: int, *, machine: Machine | None, filtering: bool
+    layout: Layout, target: Target, threads: int, *, machine: Machine, filtering: bool
 ) -> dict[Task, _Entry]:
     """Every distinct task, scheduled and lowered once."""
     result: dict[Task, _Entry] = {}

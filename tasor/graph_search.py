@@ -24,6 +24,7 @@ from graphopt.search import (
     SearchResult,
     SearchSettings,
     StopReason,
+    machine_for,
     measured_search,
     search,
     search_rules,
@@ -173,7 +174,8 @@ def searched_graph(
     rules = search_rules(winograd=options.winograd, discovered=options.discovered)
     # Filtering is the rules' business or that of the kernels, not of both.
     filtering = not options.winograd
-    costs: CostModel = AnalyticCost(target, threads, filtering=filtering)
+    machine = machine_for(optimized, target, threads)
+    costs: CostModel = AnalyticCost(target, threads, machine, filtering=filtering)
     measured, timed_kernels = False, 0
     if options.measure:
         records = KernelRecords(cache_folder() / "kernels.sqlite", target, threads)

@@ -23,7 +23,14 @@ from graphopt.graph import Graph
 from graphopt.onnx_import import import_model
 from graphopt.onnx_import.errors import ModelError, printable, quoted
 from graphopt.optimize import Optimized, optimize, prepare
-from graphopt.search import AnalyticCost, SearchResult, SearchSettings, search, search_rules
+from graphopt.search import (
+    AnalyticCost,
+    SearchResult,
+    SearchSettings,
+    machine_for,
+    search,
+    search_rules,
+)
 from tasor.errors import UsageError
 from tasor.machine_choice import MachineSource, chosen_machine
 from tensorgen.build import BuildError, ToolMissing, compiler_version, find_compiler
@@ -190,9 +197,8 @@ def search_stage(
     if settings.strict or not settings.search:
         return None
     observer.begins("search")
-    costs = AnalyticCost(
-        settings.target, settings.threads, settings.machine, filtering=settings.winograd
-    )
+    machine = machine_for(graph, settings.target, settings.threads, settings.machine)
+    costs = AnalyticCost(settings.target, settings.threads, machine, filtering=settings.winograd)
     result = search(graph, search_rules(), costs, COMPILE_SEARCH)
     observer.searched(result)
     return result

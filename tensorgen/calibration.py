@@ -36,15 +36,15 @@ from tensorgen.machine import (
     Machine,
     MachineError,
     Rate,
-    levels_of,
     machine_document,
     machine_of,
 )
 from tensorgen.openmp_runtime import BRIEF_SPINNING
 from tensorgen.target import MIB, Target, host_target, this_host
 from tensorgen.types import float32
+from tensorgen.typical_machine import MOST_SHARED_BYTES, typical_machine
 
-SCHEMA = 1
+SCHEMA = 2
 
 ROUNDS = 15
 """Runs of each loop. The second fastest counts: what disturbs a run makes it longer, and a single
@@ -143,7 +143,7 @@ def _with_own_caches(target: Target) -> Target:
         )
     return replace(
         target,
-        cores=host.cores,
+        cores=host.cores, maker=host.maker,
         l1_bytes=host.l1_bytes, l2_bytes=host.l2_bytes, l3_bytes=host.l3_bytes,
     )  # fmt: skip
 
@@ -198,13 +198,14 @@ def _measured(target: Target, threads: int, cache: Path | None) -> tuple[Machine
         # All threads do at least what one of them can.
         return Rate(rates[0], max(rates))
 
-    machine = Machine(
-        threads,
-        rate("flops"),
-        rate("divisions"),
-        levels_of(target, [rate(name) for name in LEVEL_NAMES]),
-        found["region", threads].seconds if threads > 1 else 0.0,
-        found["barrier", threads].seconds if threads > 1 else 0.0,
+    typical = typical_machine(target, threads)
+    machine = replace(
+        typical,
+        flops=rate("flops"),
+        divisions=rate("divisions"),
+        levels=tuple(replace(level, bandwidth=rate(level.name)) for level in typical.levels),
+        region_seconds=found["region", threads].seconds if threads > 1 else 0.0,
+        barrier_seconds=found["barrier", threads].seconds if threads > 1 else 0.0,
     )
     return machine, all(found["flops", team].steady for team in teams)
 
@@ -233,7 +234,8 @@ def _sizes_read(target: Target, memory: int, threads: int) -> tuple[int, ...]:
     first = target.l1_bytes // 2
     second = max(target.l2_bytes // 2, first)
     # Much less than the level holds: others use it, too, and pages have caches of their own.
-    third = max(target.l3_bytes // 4 // threads, min(2 * target.l2_bytes, target.l3_bytes), second)
+    shared = min(target.l3_bytes, MOST_SHARED_BYTES)
+    third = max(shared // 4 // threads, min(2 * target.l2_bytes, shared), second)
     return first, second, third, memory // threads
 
 

@@ -1,47 +1,22 @@
 """What a machine does in a second: the constants that estimates and reports go by.
 
-What it does: holds the rates of one core and of several at once, states typical ones for each
-target, and reads and writes them as JSON. What it does not: measure them (`calibration`), or know
-what code is like (`sketch`).
+What it does: holds the rates of one core and of several at once, and reads and writes them as JSON.
+What it does not: know any machine (`typical_machine`, `calibration`), or what code is like
+(`sketch`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from math import inf
 
 from tensorgen.dialects import VectorDialect, vector_dialect
-from tensorgen.target import Isa, Target
+from tensorgen.target import Isa
 from tensorgen.types import DType, float32
 
 LEVEL_NAMES = ("L1", "L2", "L3", "memory")
 """The levels of memory, from the nearest; a machine may lack the second and the third."""
-
-TYPICAL_FREQUENCY = 3.0e9
-"""Cycles a second of a core, where nothing was measured."""
-
-TYPICAL_DIVISION_CYCLES = 10.0
-"""Cycles until a core can begin the next division of a vector by a vector."""
-
-TYPICAL_BYTES = (32.0, 16.0, 5.0)
-"""Bytes that one core reads in a cycle from the second and third cache and from memory."""
-
-TYPICAL_BYTES_OF = {
-    "x86-64-v4": (32.0, 24.0, 5.0),
-    "x86-64-v2": (16.0, 8.0, 5.0),
-    "aarch64": (16.0, 8.0, 4.0),
-    "armv7": (16.0, 8.0, 4.0),
-}
-"""The same for targets, by name, whose machines differ: what `calibration` finds on a Zen 4 server,
-rounded, and narrower paths where vectors are shorter."""
-
-TYPICAL_REGION_SECONDS, TYPICAL_BARRIER_SECONDS = 0.65e-6, 0.25e-6
-"""What two threads that do not sleep take; and so much again each time that they are doubled."""
-
-MEMORY_CORES = 2
-"""Cores that keep the memory of a typical machine busy."""
 
 FIRST_CACHE_SHARE, CACHE_SHARE, SHARED_CACHE_SHARE = 0.75, 0.875, 0.5
 """The part of a cache that may be counted on: of the first one beside other operands, of one that
@@ -99,6 +74,10 @@ class Machine:
     `divisions` float32 quotients of whole vectors. `levels` are the caches that there are, from the
     nearest, and main memory. A region is what it costs to share work among the threads and to wait
     for all of them; a barrier is such a wait inside a region; both are 0 for one thread.
+
+    `traffic` is how many bytes the whole run moves of which kernels are estimated: what the caches
+    do not hold of it has left them when the next run comes. 0 for a kernel that runs alone.
+    `shuffle` is how many multiply-adds of vectors one vector takes to be permuted.
     """
 
     threads: int
@@ -107,6 +86,12 @@ class Machine:
     levels: tuple[Level, ...]
     region_seconds: float
     barrier_seconds: float
+    traffic: float = 0.0
+    shuffle: float = 1.0
+
+    def serving(self, traffic: float) -> Machine:
+        """The machine as the kernels of a run find it that moves so many bytes."""
+        return replace(self, traffic=traffic)
 
     def peak_flops(self, threads: int) -> float:
         """Float32 operations a second that so many threads reach where nothing is loaded."""
@@ -138,22 +123,39 @@ class Core:
 
     A cycle is the time in which it multiplies and adds as many vectors as the dialect says. `loads`
     are, from the nearest level, the bytes of a panel that is read from it and what one vector of it
-    costs, in loads from the first cache. `far_bytes` arrive in a cycle from beyond the second
-    cache, which has `second_cache` bytes; 0 if there is none. Threads wait for each other behind a
-    loop that they share for `barrier` cycles.
+    costs, in loads from the first cache. `far` are the levels beyond the second cache, which has
+    `second_cache` bytes (0 if there is none): what they hold, and the bytes that arrive in a cycle.
+    Threads wait for each other behind a loop that they share for `barrier` cycles. A whole run
+    moves `traffic` bytes. To permute a vector takes `shuffle` cycles.
     """
 
     dialect: VectorDialect
     frequency: float
     loads: tuple[tuple[float, float], ...]
     second_cache: int
-    far_bytes: float
+    far: tuple[tuple[float, float], ...]
     barrier: float
+    traffic: float
+    shuffle: float
 
     @property
     def near_bytes(self) -> float:
         """Bytes of the second-level cache that may be counted on."""
         return CACHE_SHARE * self.second_cache
+
+    def far_cycles(self, amount: float, passes: float = 1.0) -> float:
+        """Cycles in which so many bytes arrive from where they are beyond the second cache, each
+        time that they are read."""
+        arriving = next(rate for held, rate in self.far if amount <= held)
+        return amount * passes / arriving
+
+    def first_cycles(self, amount: float) -> float:
+        """Cycles in which so many bytes of constants arrive for the first time in a run; 0 if they
+        have stayed in the second cache since the run before."""
+        if self.traffic <= self.near_bytes:
+            return 0.0
+        arriving = next(rate for held, rate in self.far if max(amount, self.traffic) <= held)
+        return amount / arriving
 
     @staticmethod
     def of(isa: Isa, dtype: DType, machine: Machine) -> Core | None:
@@ -162,7 +164,7 @@ class Core:
         dialect = vector_dialect(isa, dtype)
         if dialect is None:
             return None
-        frequency = machine.flops.alone / _flops_per_cycle(isa)
+        frequency = machine.flops.alone / flops_per_cycle(isa)
         full = frequency * dialect.loads_per_cycle * dialect.lanes * dtype.bytes
         first, *others = machine.levels
         loads = [(FIRST_CACHE_SHARE * first.bytes, 1.0)]
@@ -170,64 +172,40 @@ class Core:
             slower = SHARED_PANEL if level.shared else 1.0
             cost = max(full / level.bandwidth.alone * slower, loads[-1][1])
             loads.append((level.usable_bytes(1), cost))
+        threads = machine.threads
         second = next((int(level.bytes) for level in others if not level.shared), 0)
-        far = next((level for level in others if level.shared), first)
-        far_bytes = far.bandwidth.alone / frequency
+        far = tuple(
+            (level.usable_bytes(1), level.bandwidth.of(threads) / threads / frequency)
+            for level in machine.levels
+            if level.shared
+        )
         barrier = machine.barrier_seconds * frequency
-        return Core(dialect, frequency, tuple(loads), second, far_bytes, barrier)
+        return Core(
+            dialect,
+            frequency,
+            tuple(loads),
+            second,
+            far,
+            barrier,
+            machine.traffic,
+            machine.shuffle,
+        )
 
     def vector_load(self, panel: float) -> float:
         """Loads from the first cache that one vector of a panel of so many bytes costs."""
         return next((cost for size, cost in self.loads if panel <= size), self.loads[-1][1])
 
 
-def _flops_per_cycle(isa: Isa) -> float:
+def flops_per_cycle(isa: Isa) -> float:
     """Float32 operations of a core in a cycle, in fused multiply-adds of whole vectors."""
     dialect = vector_dialect(isa, float32)
     assert dialect is not None, "there are vectors of float32, if of one element"
     return 2 * dialect.lanes * dialect.multiply_adds_per_cycle
 
 
-@cache
-def typical_machine(target: Target, threads: int = 1) -> Machine:
-    """What to expect of a machine that nothing was measured on. Deterministic.
-
-    One frequency for every target: who compares times across targets must measure.
-    """
-    dialect = vector_dialect(target.isa, float32)
-    assert dialect is not None, "there are vectors of float32, if of one element"
-    flops = TYPICAL_FREQUENCY * _flops_per_cycle(target.isa)
-    divisions = TYPICAL_FREQUENCY * dialect.lanes / TYPICAL_DIVISION_CYCLES
-    first = dialect.lanes * float32.bytes * dialect.loads_per_cycle
-    others = TYPICAL_BYTES_OF.get(target.name, TYPICAL_BYTES)
-    *near, memory = (TYPICAL_FREQUENCY * min(amount, first) for amount in (first, *others))
-    rates = [
-        *(Rate(rate, rate * threads) for rate in near),
-        Rate(memory, memory * min(threads, MEMORY_CORES)),
-    ]
-    doublings = (threads - 1).bit_length()
-    return Machine(
-        threads,
-        Rate(flops, flops * threads),
-        Rate(divisions, divisions * threads),
-        levels_of(target, rates),
-        TYPICAL_REGION_SECONDS * doublings,
-        TYPICAL_BARRIER_SECONDS * doublings,
-    )
-
-
-def levels_of(target: Target, rates: Sequence[Rate]) -> tuple[Level, ...]:
-    """The levels of memory that a target has, by the rate for each of LEVEL_NAMES."""
-    sizes = (target.l1_bytes, target.l2_bytes, target.l3_bytes, inf)
-    return tuple(
-        Level(name, size, name in ("L3", "memory"), rate)
-        for name, size, rate in zip(LEVEL_NAMES, sizes, rates, strict=True)
-        if size
-    )
-
-
 def machine_document(machine: Machine) -> dict[str, object]:
-    """A machine as JSON. Sizes are in bytes, rates a second, costs in seconds."""
+    """A machine as JSON. Sizes are in bytes, rates a second, costs in seconds
+    or, of a shuffle, in multiply-adds."""
     return {
         "threads": machine.threads,
         "flops": _rate_document(machine.flops),
@@ -241,6 +219,7 @@ def machine_document(machine: Machine) -> dict[str, object]:
             }
             for level in machine.levels
         ],
+        "shuffle": machine.shuffle,
         "region_seconds": machine.region_seconds,
         "barrier_seconds": machine.barrier_seconds,
     }
@@ -269,6 +248,7 @@ def machine_of(document: object) -> Machine:
         tuple(read),
         _number(fields.get("region_seconds"), "region_seconds", least=0.0),
         _number(fields.get("barrier_seconds"), "barrier_seconds", least=0.0),
+        shuffle=_number(fields.get("shuffle"), "shuffle", least=0.0),
     )
 
 

@@ -26,7 +26,7 @@ from tensorgen.expr import (
     walk,
 )
 from tensorgen.flat import FlatStage, flat_index, flat_loads, merge_axes, merge_reduction_axes
-from tensorgen.machine import Core, Machine, typical_machine
+from tensorgen.machine import Core, Machine
 from tensorgen.ranking import ranking
 from tensorgen.running import running_fold
 from tensorgen.scatter import scatter
@@ -48,6 +48,7 @@ from tensorgen.softmax import softmax_stages
 from tensorgen.target import Target
 from tensorgen.task import Task
 from tensorgen.types import DType
+from tensorgen.typical_machine import typical_machine
 from tensorgen.window import Window, window_of
 from tensorgen.window_sketch import window_schedule
 

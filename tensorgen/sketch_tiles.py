@@ -400,7 +400,7 @@ def _tile_cycles(
     if work.contiguous:
         store = rows * vectors * 2.0
     else:
-        each = TURNED_STORE if work.turned else TRANSPOSED_STORE
+        each = TURNED_STORE * core.shuffle if work.turned else TRANSPOSED_STORE
         store = rows * min(columns, vectors * dialect.lanes) * each
     if schedule.depth:
         store += work.depth // depth * (PARTIAL_SUM * rows * vectors + TILE_OVERHEAD)

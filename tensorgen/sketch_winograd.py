@@ -65,9 +65,9 @@ def winograd_tiles(
         if len({*results}) > len({window.taps for window in form.filtered}):
             continue
         if not _mostly_idle(form, core.dialect):
-            yield from _with_results(_Work(form, results, core.dialect, False), core, threads)
+            yield from _with_results(_Work(form, results, core, False), core, threads)
         if _foldable(form, core.dialect):
-            yield from _with_results(_Work(form, results, core.dialect, True), core, threads)
+            yield from _with_results(_Work(form, results, core, True), core, threads)
 
 
 def _mostly_idle(form: FilteredContraction, dialect: VectorDialect) -> bool:
@@ -130,10 +130,10 @@ class _Work:
         self,
         form: FilteredContraction,
         results: tuple[int, ...],
-        dialect: VectorDialect,
+        core: Core,
         folded: bool,
     ) -> None:
-        lanes = dialect.lanes
+        dialect, lanes = core.dialect, core.dialect.lanes
         self.results, self.folded = results, folded
         made = [FilterGrid.of(w, n) for w, n in zip(form.filtered, results, strict=True)]
         self.outer, self.inner = (TRIVIAL, made[0]) if len(made) == 1 else (made[0], made[1])
@@ -156,10 +156,10 @@ class _Work:
         self.strip_rows = self.deep_in * self.inner.count
         self.lanes, self.loads_per_cycle = lanes, dialect.loads_per_cycle
         data, result = form.contraction.factors[form.data], affine(form.contraction.result)
-        self.relay = TURNED_RELAY if dialect.transposes else RELAY
+        self.relay = TURNED_RELAY * core.shuffle if dialect.transposes else RELAY
         if form.channels and data.coefficient(form.channels[-1]) == 1:
             self.relay = IN_ORDER / lanes
-        self.store = TURNED_RESULT if dialect.transposes else TRANSPOSED_STORE
+        self.store = TURNED_RESULT * core.shuffle if dialect.transposes else TRANSPOSED_STORE
         if form.features and result.coefficient(form.features[-1]) == 1:
             self.store = IN_ORDER / lanes
         self.element_bytes = form.contraction.dtype.bytes
@@ -211,10 +211,11 @@ class _Work:
         # way: where these come from main memory, they win nothing over one thread.
         if not schedule.apart or self.batches % threads == 0:
             own /= threads
+        first = core.first_cycles(own)
         if own + self.block_bytes(schedule.strips) <= core.near_bytes:
-            return 0.0
+            return first
         passes = -(-self.strips // schedule.strips) * self.repeated / self.batches
-        return own * passes / core.far_bytes
+        return max(first, core.far_cycles(own)) + core.far_cycles(own, passes - 1)
 
     def _data_cycles(self) -> float:
         """Relaying and transforming one strip, of one vector of channels unless they are folded."""

@@ -43,7 +43,8 @@ class Target:
     without caches counts as its first level. `compiler_flags` select the instruction set in
     gcc and clang. `compiler_prefix` starts the names of the GNU tools for this target on other
     machines. A target that is not `hosted` has no operating system to load a library. A piece of
-    memory has less than 2**(`address_bits` - 1) bytes there.
+    memory has less than 2**(`address_bits` - 1) bytes there. `maker` is who made the processor, in
+    its own word; "" if anybody may have.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Target:
     compiler_prefix: str = ""
     hosted: bool = True
     address_bits: int = 64
+    maker: str = ""
 
     @staticmethod
     def named(name: str) -> Target:
@@ -201,7 +203,7 @@ def host_target(host: Host | None = None) -> Target:
     """
     if host is None:
         host = this_host()
-    target = _best_target(host)
+    target = replace(_best_target(host), maker=_maker(host))
     caches = _cache_sizes(host)
     if caches is None:
         return replace(target, cores=host.usable_cores)
@@ -233,6 +235,12 @@ def _best_target(host: Host) -> Target:
             return _RISCV64
         case _:
             return _C99
+
+
+def _maker(host: Host) -> str:
+    """The word that x86 processors have for who made them; "" for one that does not tell."""
+    words = _cpuinfo_words(host, "vendor_id")
+    return next(iter(words)) if len(words) == 1 else ""
 
 
 def _x86_features(host: Host) -> frozenset[str]:

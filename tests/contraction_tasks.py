@@ -20,11 +20,12 @@ from tensorgen.expr import (
     reduce_sum,
     select,
 )
-from tensorgen.machine import Core, typical_machine
+from tensorgen.machine import Core
 from tensorgen.simplify import simplify_tensor
 from tensorgen.target import TARGET_NAMES, Target
 from tensorgen.task import Task
 from tensorgen.types import Array, DType, Shape, TensorType, bfloat16, float32, int64
+from tensorgen.typical_machine import typical_machine
 
 
 def typical_core(isa: str, dtype: DType = float32) -> Core:

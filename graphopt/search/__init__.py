@@ -4,7 +4,7 @@
 """
 
 from graphopt.search.backtracking import StopReason
-from graphopt.search.cost import AnalyticCost, CostModel, KernelCost
+from graphopt.search.cost import AnalyticCost, CostModel, KernelCost, machine_for
 from graphopt.search.measure import Measured, measure
 from graphopt.search.measured_search import MeasuredSearch, measured_search
 from graphopt.search.records import KernelRecords, RecordedCost, RecordsError
@@ -33,6 +33,7 @@ __all__ = [
     "SearchResult",
     "SearchSettings",
     "StopReason",
+    "machine_for",
     "measure",
     "measured_search",
     "search",

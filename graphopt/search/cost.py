@@ -19,6 +19,7 @@ from typing import Protocol
 from graphopt.graph import Constant, Graph, Input, Node, Value
 from graphopt.search.kernels import Kernels
 from graphopt.search.promised import Promise, WeightOnly
+from graphopt.work import work
 from tensorgen.attention import attention_of
 from tensorgen.expr import (
     Apply,
@@ -34,7 +35,7 @@ from tensorgen.expr import (
     walk,
 )
 from tensorgen.flat import flat_index
-from tensorgen.machine import Core, Machine, typical_machine
+from tensorgen.machine import Core, Machine
 from tensorgen.simplify import affine
 from tensorgen.sketch import (
     attention_estimate,
@@ -47,6 +48,7 @@ from tensorgen.sketch import (
 from tensorgen.target import Target
 from tensorgen.task import Task
 from tensorgen.types import float32, int64
+from tensorgen.typical_machine import typical_machine
 from tensorgen.window_sketch import window_cycles, window_schedule
 
 
@@ -74,6 +76,15 @@ SCATTERED_CYCLES = 4.0
 CHOICE_CYCLES, CUT_CYCLES = 8.0, 1.0
 """Cycles of a choice that differs within a vector; the second where it changes at places that are
 known, as padding does: loops are cut there."""
+
+
+def machine_for(
+    graph: Graph, target: Target, threads: int, machine: Machine | None = None
+) -> Machine:
+    """The machine as the kernels of a graph find it: what the caches do not hold of one run is
+    gone when the next one comes. None means the constants that are typical for the target."""
+    constants = typical_machine(target, threads) if machine is None else machine
+    return constants.serving(work(graph).traffic)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,11 +16,12 @@ from graphopt.search.cost import KERNEL_SECONDS, OperatorCost, bytes_moved
 from graphopt.search.kernels import Kernels
 from graphopt.search.measure import Measured, measure
 from graphopt.terms import scalar
-from tensorgen.machine import Rate, typical_machine
+from tensorgen.machine import Rate
 from tensorgen.sketch import default_schedule
 from tensorgen.target import Target, host_target
 from tensorgen.task import Task
 from tensorgen.types import TensorType, boolean, float32, int64
+from tensorgen.typical_machine import typical_machine
 from tests.graphs_for_search import (
     MODEL,
     TARGET,

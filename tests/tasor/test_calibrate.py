@@ -21,8 +21,9 @@ from tasor.errors import InputFileError
 from tasor.machine_choice import chosen_machine
 from tasor.model_error import Kernels, ModelError, Prediction, predictions
 from tasor.pipeline import Observer
-from tensorgen.machine import Machine, Rate, machine_document, typical_machine
+from tensorgen.machine import Machine, Rate, machine_document
 from tensorgen.target import Target, host_target
+from tensorgen.typical_machine import typical_machine
 from tests.contraction_tasks import matmul
 from tests.tasor.small_models import small_model
 

@@ -16,8 +16,8 @@ import pytest
 
 from tasor.command_line_bench import with_repeated_options
 from tensorgen.calibration import Calibration, CalibrationError
-from tensorgen.machine import typical_machine
 from tensorgen.target import Target, host_target
+from tensorgen.typical_machine import typical_machine
 from tests.tasor.small_models import assert_close, expected_output, reshaping_model, small_model
 
 Command = Callable[..., tuple[int, str, str]]

@@ -17,8 +17,8 @@ from tasor.roofline import (
     percent,
     share_of_peak,
 )
-from tensorgen.machine import typical_machine
 from tensorgen.target import Target
+from tensorgen.typical_machine import typical_machine
 from tests.tasor.measured_rows import CEILINGS, row
 
 

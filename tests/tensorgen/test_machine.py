@@ -18,10 +18,10 @@ from tensorgen.machine import (
     Rate,
     machine_document,
     machine_of,
-    typical_machine,
 )
 from tensorgen.target import KIB, MIB, TARGET_NAMES, Isa, Target
 from tensorgen.types import float32, float64, int32
+from tensorgen.typical_machine import typical_machine
 
 NAMES = [name for name in TARGET_NAMES if name != "host"]
 AVX512 = Target.named("x86-64-v4")
@@ -140,6 +140,29 @@ def test_memory_is_the_first_level_of_a_core_without_caches() -> None:
     assert core is not None
     assert core.vector_load(1e12) == 1.0
     assert core.second_cache == 0
+
+
+def test_makers_of_one_instruction_set_differ() -> None:
+    other = replace(AVX512, maker="GenuineIntel")
+    ours, theirs = typical_machine(AVX512), typical_machine(other)
+    assert typical_machine(replace(AVX512, maker="Somebody")) == ours
+    assert theirs.levels[2].bandwidth.alone < ours.levels[2].bandwidth.alone / 2
+    assert theirs.levels[1].bytes < other.l2_bytes
+
+
+@pytest.mark.parametrize(
+    ("traffic", "amount", "level"),
+    [(0.0, 10 * MIB, None), (512 * KIB, 512 * KIB, None), (2 * MIB, 1.0, 2), (2 * MIB, 1e9, 3),
+     (1e9, 1.0, 3)],
+)  # fmt: skip
+def test_constants_come_from_where_a_whole_run_finds_room(
+    traffic: float, amount: float, level: int | None
+) -> None:
+    machine = typical_machine(AVX512).serving(traffic)
+    core = Core.of("avx512", float32, machine)
+    assert core is not None
+    rate = inf if level is None else machine.levels[level].bandwidth.alone / core.frequency
+    assert core.first_cycles(amount) == pytest.approx(amount / rate)
 
 
 def memory_document(rate: float) -> dict[str, object]:

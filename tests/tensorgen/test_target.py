@@ -239,3 +239,15 @@ def test_the_compilers_own_probe_agrees(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_which_machine_a_target_belongs_to(name: str, architecture: str, expected: bool) -> None:
     assert Target.named(name).runs_on(architecture) == expected
+
+
+@pytest.mark.parametrize(
+    ("files", "maker"),
+    [
+        (cpuinfo(V4), ""),
+        (cpuinfo("GenuineIntel", field="vendor_id"), "GenuineIntel"),
+        (cpuinfo("GenuineIntel", "AuthenticAMD", field="vendor_id"), ""),
+    ],
+)
+def test_the_maker_is_who_all_processors_name(files: dict[str, str], maker: str) -> None:
+    assert host_target(linux("x86_64", files)).maker == maker

@@ -1,0 +1,105 @@
+"""What to expect of machines that nothing was measured on: constants by target and processor.
+
+What it does: states what a core of each kind does, as `calibration` found it, rounded. What it does
+not: measure, or look at the machine that it runs on; who makes the processor is part of the target.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from math import inf
+
+from tensorgen.dialects import vector_dialect
+from tensorgen.machine import LEVEL_NAMES, Level, Machine, Rate, flops_per_cycle
+from tensorgen.target import MIB, Target
+from tensorgen.types import float32
+
+MEMORY_CORES = 2
+"""Cores that keep the memory of a typical machine busy."""
+
+MOST_SHARED_BYTES = 48 * MIB
+"""Bytes of a shared cache, at most: larger ones are in slices of many cores, and a program on a few
+of them gets no more of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """A kind of core. A cycle is the time in which it multiplies and adds as many vectors as the
+    dialect of its target says, `frequency` of them a second.
+
+    `bytes` is what one core reads in a cycle from the second and third cache and from memory;
+    after `division` cycles it can begin the next division of a vector by a vector. `region` and
+    `barrier` are seconds of two threads that do not sleep, and so much again each time that the
+    threads are doubled. Of the second cache `second_share` answers at full speed: pages fall on
+    some of its sets more than on others. To permute a vector takes `shuffle` cycles.
+    """
+
+    bytes: tuple[float, float, float]
+    frequency: float = 3.0e9
+    division: float = 10.0
+    region: float = 0.65e-6
+    barrier: float = 0.25e-6
+    second_share: float = 1.0
+    shuffle: float = 1.0
+
+
+_KINDS = {
+    ("x86-64-v4", ""): _Kind((32.0, 24.0, 5.0)),
+    # Two vectors of 512 bits are multiplied in a clock, so that a cycle is half of one.
+    ("x86-64-v4", "GenuineIntel"): _Kind(
+        (23.0, 5.5, 2.5), 4.0e9, 16.0, 1.3e-6, 0.35e-6, second_share=0.625, shuffle=1.75
+    ),
+    ("x86-64-v3", "GenuineIntel"): _Kind((30.0, 10.0, 4.0), 2.5e9, 10.0, 1.3e-6, 0.35e-6),
+    ("x86-64-v2", ""): _Kind((16.0, 8.0, 5.0)),
+    ("aarch64", ""): _Kind((16.0, 8.0, 4.0)),
+    ("armv7", ""): _Kind((16.0, 8.0, 4.0)),
+}
+"""Kinds by target and maker: measured on servers with Zen 4 and with Granite Rapids cores; narrower
+paths where vectors are shorter."""
+
+_ANY = _Kind((32.0, 16.0, 5.0))
+
+
+def _kind_of(target: Target) -> _Kind:
+    for maker in (target.maker, ""):
+        found = _KINDS.get((target.name, maker))
+        if found is not None:
+            return found
+    return _ANY
+
+
+@cache
+def typical_machine(target: Target, threads: int = 1) -> Machine:
+    """What to expect of a machine that nothing was measured on. Deterministic.
+
+    Frequencies are typical, too: who compares times across targets must measure.
+    """
+    dialect = vector_dialect(target.isa, float32)
+    assert dialect is not None, "there are vectors of float32, if of one element"
+    kind = _kind_of(target)
+    flops = kind.frequency * flops_per_cycle(target.isa)
+    divisions = kind.frequency * dialect.lanes / kind.division
+    first = dialect.lanes * float32.bytes * dialect.loads_per_cycle
+    *near, memory = (kind.frequency * min(amount, first) for amount in (first, *kind.bytes))
+    rates = [
+        *(Rate(rate, rate * threads) for rate in near),
+        Rate(memory, memory * min(threads, MEMORY_CORES)),
+    ]
+    second = int(target.l2_bytes * kind.second_share)
+    sizes = (target.l1_bytes, second, min(target.l3_bytes, MOST_SHARED_BYTES), inf)
+    levels = tuple(
+        Level(name, size, name in ("L3", "memory"), rate)
+        for name, size, rate in zip(LEVEL_NAMES, sizes, rates, strict=True)
+        if size
+    )
+    doublings = (threads - 1).bit_length()
+    return Machine(
+        threads,
+        Rate(flops, flops * threads),
+        Rate(divisions, divisions * threads),
+        levels,
+        kind.region * doublings,
+        kind.barrier * doublings,
+        shuffle=kind.shuffle,
+    )
