@@ -1,0 +1,1 @@
+"""The tuner: the spaces of schedules, searched by measuring some of them."""
