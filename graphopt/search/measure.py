@@ -74,7 +74,7 @@ def kernel_seconds(
     Raises ToolMissing and BuildError.
     """
     try:
-        with LocalMeasurer(target, threads, cache=cache) as measurer:
+        with LocalMeasurer(target, threads, drafts=False, cache=cache) as measurer:
             return list(measurer.seconds(chosen))
     except MeasureError as error:
         raise BuildError(str(error)) from error

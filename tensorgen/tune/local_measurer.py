@@ -27,7 +27,16 @@ from typing import Any, assert_never
 from tensorgen.build import BuildError, build_library, working_folder
 from tensorgen.expr import Expr
 from tensorgen.lower import Lowered
-from tensorgen.schedule import Schedule, ScheduleError
+from tensorgen.schedule import (
+    AttentionTile,
+    Loops,
+    RegisterTile,
+    RowStages,
+    Schedule,
+    ScheduleError,
+    WindowTile,
+    WinogradTile,
+)
 from tensorgen.simplify import remembering
 from tensorgen.target import Target, host_target
 from tensorgen.task import Task
@@ -76,6 +85,9 @@ _KEPT_TASKS = 4
 class LocalMeasurer:
     """Measures schedules for one target and number of threads. Close it, or use it in `with`.
 
+    With `drafts`, tiles are compiled with fewer passes than a library is: enough to choose between
+    them. Without, as the kernels of a library are.
+
     Raises MeasureError if this machine cannot run code for the target, and ToolMissing without a C
     compiler.
     """
@@ -86,6 +98,7 @@ class LocalMeasurer:
         threads: int,
         *,
         strict: bool = False,
+        drafts: bool = True,
         cache: Path | None = None,
         rules: RaceRules | None = None,
         limit_seconds: float = LIMIT_SECONDS,
@@ -98,6 +111,7 @@ class LocalMeasurer:
         self._target = target
         self._threads = threads
         self._strict = strict
+        self._drafts = drafts
         self._rules = RaceRules() if rules is None else rules
         self._limit_seconds = limit_seconds
         cores = _usable_cores()
@@ -157,7 +171,7 @@ class LocalMeasurer:
             for task in {task.digest: task for task, _ in chosen}.values():
                 self._operands_of(task).prepare_expected()
         try:
-            built = [entry for future in batch.files for entry in future.result()]
+            built = batch.built()
         except BuildError as error:
             raise MeasureError(one_line(error)) from error
         found: list[Outcome] = [e if isinstance(e, NotBuilt) else NotBuilt("") for e in built]
@@ -178,24 +192,34 @@ class LocalMeasurer:
         """The distinct kernels, which the compilers begin with as soon as there are some."""
         batch = _Batch([], [], [])
         known: dict[tuple[bytes, str], int] = {}
-        waiting: list[PrintedKernel] = []
+        waiting: dict[bool, list[tuple[int, PrintedKernel]]] = {True: [], False: []}
         for task, schedule in chosen:
             printed = self._print(task, schedule)
             if isinstance(printed, NotBuilt):
                 batch.places.append(printed)
                 continue
             key = (task.digest, printed.text)
+            draft = self._drafts and _may_be_draft(schedule)
             if key not in known:
                 known[key] = len(batch.candidates)
+                waiting[draft].append((known[key], printed))
                 batch.candidates.append(_Candidate(task, printed.lowered))
-                waiting.append(printed)
             batch.places.append(known[key])
-            if len(waiting) == FILE_CANDIDATES:
-                batch.files.append(self._builder.start(waiting))
-                waiting = []
-        if waiting:
-            batch.files.append(self._builder.start(waiting))
+            if len(waiting[draft]) == FILE_CANDIDATES:
+                self._compile(batch, waiting[draft], draft)
+        for draft, rest in waiting.items():
+            if rest:
+                self._compile(batch, rest, draft)
         return batch
+
+    def _compile(
+        self, batch: _Batch, waiting: list[tuple[int, PrintedKernel]], draft: bool
+    ) -> None:
+        """Begins with a file of those that wait."""
+        numbers = tuple(number for number, _ in waiting)
+        future = self._builder.start([printed for _, printed in waiting], draft=draft)
+        batch.files.append((numbers, future))
+        waiting.clear()
 
     def _print(self, task: Task, schedule: Schedule) -> PrintedKernel | NotBuilt:
         if len(self._simplified) > _MOST_SIMPLIFIED:
@@ -301,11 +325,30 @@ class _Candidate:
 @dataclass(frozen=True, slots=True, eq=False)
 class _Batch:
     """Distinct candidates, for each schedule its candidate's number or why it has none, and the
-    files that are being compiled, in order."""
+    files that are being compiled with the numbers of their candidates."""
 
     candidates: list[_Candidate]
     places: list[int | NotBuilt]
-    files: list[Future[list[Built | NotBuilt]]]
+    files: list[tuple[tuple[int, ...], Future[list[Built | NotBuilt]]]]
+
+    def built(self) -> list[Built | NotBuilt]:
+        """What became of each candidate, once the compilers are done. Raises BuildError."""
+        found: dict[int, Built | NotBuilt] = {}
+        for numbers, future in self.files:
+            found |= zip(numbers, future.result(), strict=True)
+        return [found[number] for number in range(len(self.candidates))]
+
+
+def _may_be_draft(schedule: Schedule) -> bool:
+    """Whether a kernel is written in intrinsics, so that it runs as fast with fewer passes of the
+    compiler: loops over lanes are made vectors by those passes."""
+    match schedule:
+        case RegisterTile() | WinogradTile() | WindowTile():
+            return True
+        case Loops() | RowStages() | AttentionTile():
+            return False
+        case _:
+            assert_never(schedule)
 
 
 def _figure(task: Task, outcome: Outcome) -> float:
