@@ -36,8 +36,16 @@ MOST_RESIDUAL = 4.0
 OWN_TRIALS = 4
 """Trials of a task that weigh as much as what others say about how far off its estimates are."""
 
-TREES, LEAVES, BINS, RATE = 40, 8, 32, 0.2
+TREES, LEAVES, BINS, RATE = 25, 8, 32, 0.12
 """Size of the model."""
+
+LEAST_OF_A_LEAF = 8
+"""Trials of a leaf, at least: single ones may have been disturbed."""
+
+OUTLYING, LEAST_OUTLYING = 3.0, 0.2
+"""A trial that is further off than so many times the median distance from the median is taken to be
+so far off, and no less than the second figure: it was disturbed, or the estimate is of no use
+there."""
 
 
 class ModelMissing(ImportError):
@@ -138,11 +146,11 @@ class LearnedModel:
         ]
         trees = self._regressor(
             max_iter=TREES, max_leaf_nodes=LEAVES, max_bins=BINS, learning_rate=RATE,
-            min_samples_leaf=4, l2_regularization=1.0, early_stopping=False,
+            min_samples_leaf=LEAST_OF_A_LEAF, l2_regularization=1.0, early_stopping=False,
             random_state=self._seed,
         )  # fmt: skip
         with self._one_thread():
-            trees.fit(np.stack(family.rows[latest]), family.residuals[latest], weights)
+            trees.fit(np.stack(family.rows[latest]), _tamed(family.residuals[latest]), weights)
         family.trees, family.fitted = trees, len(family.rows)
 
     def _predicted(self, family: _Family, rows: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -154,6 +162,15 @@ class LearnedModel:
         """While it is entered, the library starts no threads: small fits are slower with them, and
         processes that fork later must not have any."""
         return self._pools.limit(limits=1, user_api="openmp")
+
+
+def _tamed(residuals: Sequence[float]) -> NDArray[np.float64]:
+    """The same without outliers."""
+    values = np.array(residuals)
+    middle = np.median(values)
+    most = max(OUTLYING * float(np.median(np.abs(values - middle))), LEAST_OUTLYING)
+    tamed: NDArray[np.float64] = np.clip(values, middle - most, middle + most)
+    return tamed
 
 
 def _library() -> tuple[Any, Any]:

@@ -152,3 +152,17 @@ def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         ModelMissing, match="expected scikit-learn, which is not installed; install"
     ):
         LearnedModel()
+
+
+def test_disturbed_trials_do_not_mislead() -> None:
+    """One trial in ten takes six times as long as it should."""
+    space = product_space()
+    points = tiles(space, 400)
+    model, rng = LearnedModel(), Random(1)
+    for point in points[::2]:
+        disturbed = 6.0 if rng.random() < 0.1 else 1.0
+        model.observe(space, point, disturbed * truth(space, point))
+    actual = np.array([truth(space, point) for point in points[1::2]])
+    estimated = np.array([space.estimate(point) for point in points[1::2]])
+    predicted = model.seconds(space, points[1::2])
+    assert correlation(predicted, actual) > max(0.9, correlation(estimated, actual))
