@@ -57,8 +57,10 @@ def drawn(space: Space, count: int, seed: int = 0) -> list[Schedule]:
 
 
 @each_task
-@pytest.mark.parametrize(("target", "threads"), TARGETS[:4])
-@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize(
+    ("target", "threads", "strict"),
+    [("x86-64-v4", 1, False), ("x86-64-v3", 2, False), ("aarch64", 4, True)],
+)
 def test_points_are_found_again(name: str, target: str, threads: int, strict: bool) -> None:
     space = space_of(TASKS[name], Target.named(target), threads, strict=strict)
     assert space.schedule(space.start) == space.zero_trial
@@ -89,7 +91,7 @@ def test_the_start_is_what_compiling_takes(name: str) -> None:
 def test_every_point_can_be_lowered(name: str) -> None:
     for target, threads in TARGETS[1:3]:
         space = space_of(TASKS[name], Target.named(target), threads)
-        for schedule in drawn(space, 2):
+        for schedule in drawn(space, 1):
             assert lower(TASKS[name], schedule).kernel.outputs
 
 
@@ -152,7 +154,7 @@ def test_no_filtering_where_it_is_forbidden() -> None:
         assert WinogradTile not in kinds(space)
 
 
-@pytest.mark.parametrize("name", [*ROUNDED, "sums", "depthwise", "3 x 3"])
+@pytest.mark.parametrize("name", [*ROUNDED, "sums", "depthwise", "strided"])
 def test_strict_spaces_keep_the_order_of_sums(name: str) -> None:
     """The same bits at every point, on data whose sums round."""
     task = TASKS[name]
@@ -160,8 +162,7 @@ def test_strict_spaces_keep_the_order_of_sums(name: str) -> None:
     arrays = [rng.standard_normal(t.shape).astype(t.dtype.numpy) for t in task.inputs]
     space = space_of(task, Target.named("x86-64-v3"), 2, strict=True)
     expected = Case.of(task, space.zero_trial).interpret(arrays)
-    count = 1 if name == "3 x 3" else 3
-    for schedule in drawn(space, count, seed=4):
+    for schedule in drawn(space, 2, seed=4):
         for result, wanted in zip(Case.of(task, schedule).interpret(arrays), expected, strict=True):
             assert result.tobytes() == wanted.tobytes(), schedule
 
@@ -181,7 +182,7 @@ def test_lanes_of_a_reduction_are_free_unless_strict() -> None:
 def test_one_thread_decides_nothing_about_threads() -> None:
     for name in TASKS:
         space = space_of(TASKS[name], Target.named("x86-64-v4"), 1)
-        for schedule in drawn(space, 2):
+        for schedule in drawn(space, 1):
             assert "parallel(" not in str(schedule).replace("parallel(0)", "")
 
 
