@@ -17,7 +17,7 @@ from tensorgen.tune.sketch_bandit import SketchBandit
 from tensorgen.tune.space import Candidate, Space
 from tensorgen.tune.strategy import Explored, Scores
 
-POPULATION, GENERATIONS = 64, 3
+POPULATION, GENERATIONS = 32, 2
 """Points of a generation, and how many follow the first."""
 
 ELITE = 12

@@ -57,15 +57,16 @@ class Knob:
 
     def position(self, setting: Setting) -> int | None:
         """Where a value is; None if it is not one of them."""
-        found = (n for n, value in enumerate(self.values) if value == setting)
-        return next(found, None)
+        return self.values.index(setting) if setting in self.values else None
 
     def nearest(self, setting: Setting) -> int:
         """Where the value is that is most like another one, numbers by their ratio."""
         exact = self.position(setting)
-        if exact is not None:
-            return exact
-        return min(range(len(self.values)), key=lambda n: _distance(self.values[n], setting))
+        return (
+            exact
+            if exact is not None
+            else min(range(len(self.values)), key=lambda n: _distance(self.values[n], setting))
+        )
 
 
 def _distance(one: Setting, other: Setting) -> float:
@@ -110,13 +111,16 @@ class Sketch:
         """The schedule at these positions; None if there is none."""
         return self.build(self.settings(choices))
 
-    def locate(self, schedule: Schedule) -> Choices | None:
-        """The positions of a schedule; None if it is not of this sketch."""
+    def locate(self, schedule: Schedule, likely: Choices | None = None) -> Choices | None:
+        """The positions of a schedule; None if it is not of this sketch. It is known to be made of
+        the `likely` ones."""
         settings = self.read(schedule)
         if settings is None:
             return None
         found = [knob.position(settings[knob.name]) for knob in self.knobs]
         choices = tuple(position for position in found if position is not None)
+        if choices == likely:
+            return choices
         if len(choices) < len(self.knobs) or self.schedule(choices) != schedule:
             return None
         return choices
@@ -207,7 +211,7 @@ class Space:
         schedule = self.sketches[sketch].schedule(choices)
         if schedule is None:
             return None
-        settled = self.sketches[sketch].locate(schedule)
+        settled = self.sketches[sketch].locate(schedule, choices)
         assert settled is not None, f"{self.sketches[sketch].name} does not find {schedule}"
         return Candidate(sketch, settled)
 

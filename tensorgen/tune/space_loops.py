@@ -54,8 +54,8 @@ def _facts(task: Task, costs: StageCycles) -> dict[str, float]:
         "bytes": bytes_moved(task),
         "results": sum(type.size for type in task.output_types),
         "stages": len(task.stages),
-        "lanes": costs.lanes(task.stages[-1]),
-        "rows": prod(axis.extent for axis in task.stages[0].axes[: shared_rows(task)]),
+        "lanes count": costs.lanes(task.stages[-1]),
+        "shared rows": prod(axis.extent for axis in task.stages[0].axes[: shared_rows(task)]),
         "inner": task.stages[-1].axes[-1].extent if task.stages[-1].axes else 1,
     }
 

@@ -163,8 +163,20 @@ class TileSpace:
             return False
         if tiles.sums_bytes(schedule) <= self.core.second_cache:
             return True
-        rule = tiles.by_rule(self.source, schedule.rows, schedule.vectors)
-        return schedule.depth == rule.depth
+        return schedule.depth == self._rule(tiles, schedule).depth
+
+    def _rule(self, tiles: TileSketch, schedule: RegisterTile) -> RegisterTile:
+        """The tile of the same size that rules choose."""
+        size = (schedule.together, schedule.parallel, schedule.rows, schedule.vectors)
+        known = self._rules.get(size)
+        if known is None:
+            known = tiles.by_rule(self.source, schedule.rows, schedule.vectors)
+            self._rules[size] = known
+        return known
+
+    @cached_property
+    def _rules(self) -> dict[tuple[bool, bool, int, int], RegisterTile]:
+        return {}
 
     def read(self, schedule: Schedule) -> Settings | None:
         """The settings of a schedule; None if it reads its factors in another way."""
@@ -180,7 +192,7 @@ class TileSpace:
         """The estimate, a little more for each decision against the rules."""
         assert isinstance(schedule, RegisterTile)
         tiles = self.variants[schedule.together, schedule.parallel]
-        rule = tiles.by_rule(self.source, schedule.rows, schedule.vectors)
+        rule = self._rule(tiles, schedule)
         decided = ("vectors_outer", "row_packed", "ahead", "panels_ahead", "turned", "depth")
         against = sum(getattr(schedule, name) != getattr(rule, name) for name in decided)
         seconds = tiles.cycles(schedule) / self.core.frequency

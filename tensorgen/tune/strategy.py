@@ -15,11 +15,11 @@ from typing import Protocol
 from tensorgen.tune.outcome import Outcome, seconds_of
 from tensorgen.tune.space import Candidate, Space
 
-DRAWS = 64
-"""Draws of a point that turn out to be known before all points are gone through."""
+DRAWS = 32
+"""Draws of a point that turn out to be known before those of its sketch are gone through."""
 
 MOST_LISTED = 20_000
-"""Points that are gone through, at most, to find one that is new."""
+"""Points of a sketch that are gone through, at most, to find those that are new."""
 
 
 class Strategy(Protocol):
@@ -57,6 +57,8 @@ class Explored:
         self.space = space
         self.proposed: set[Candidate] = set()
         self.seconds: dict[Candidate, float] = {}
+        self._open = list(range(len(space.sketches)))
+        self._listed: dict[int, Iterator[Candidate]] = {}
 
     def propose(self, candidate: Candidate) -> bool:
         """Whether a candidate is new; from now on it is not."""
@@ -77,12 +79,23 @@ class Explored:
     def unseen(self, rng: Random, sketch: int | None = None) -> Candidate | None:
         """A point at random that was not proposed, of one sketch or of any; None if there seems to
         be none left. It counts as proposed."""
-        for _ in range(DRAWS):
-            candidate = self.space.random(rng, sketch)
-            if sketch in (None, candidate.sketch) and self.propose(candidate):
-                return candidate
-        points = self.space.points() if sketch is None else self.space.points_of(sketch)
-        return next(filter(self.propose, islice(points, MOST_LISTED)), None)
+        while sketches := [n for n in self._open if sketch in (None, n)]:
+            number = rng.choice(sketches)
+            for _ in range(DRAWS):
+                candidate = self.space.random(rng, number)
+                if candidate.sketch == number and self.propose(candidate):
+                    return candidate
+            found = next(filter(self.propose, self._listing(number)), None)
+            if found is not None:
+                return found
+            self._open.remove(number)
+        return None
+
+    def _listing(self, sketch: int) -> Iterator[Candidate]:
+        """The points of a sketch that were not gone through yet."""
+        if sketch not in self._listed:
+            self._listed[sketch] = islice(self.space.points_of(sketch), MOST_LISTED)
+        return self._listed[sketch]
 
 
 class RandomStrategy:

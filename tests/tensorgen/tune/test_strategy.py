@@ -52,7 +52,7 @@ class Valley:
 
     def seconds(self, schedule: Schedule) -> float:
         far = sum(abs(getattr(schedule, name) - best) / 8 for name, best in BEST.items())
-        return self.factor * (1.0 + far)
+        return float(self.factor * (1.0 + far))
 
     def estimate(self, schedule: Schedule) -> float:
         assert isinstance(schedule, Loops)
