@@ -235,11 +235,15 @@ def build_library(
         if size >= _PRUNE_AT_BYTES or key.startswith("00"):
             prune_cache(cache, keep=library)
     except OSError as error:
-        raise BuildError(
-            f"build: expected a cache folder that can be written, got {error}; set TASOR_CACHE to "
-            "a folder with room"
-        ) from error
+        raise _unwritable(error) from error
     return library
+
+
+def _unwritable(error: OSError) -> BuildError:
+    return BuildError(
+        f"build: expected a cache folder that can be written, got {error}; set TASOR_CACHE to a "
+        "folder with room"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -405,6 +409,18 @@ def _folder(cache: Path | None, name: str) -> Path:
     folder = (cache_folder() if cache is None else cache) / name
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return folder
+
+
+def working_folder(cache: Path | None = None) -> tempfile.TemporaryDirectory[str]:
+    """A folder in the cache for work that takes a while; who makes it removes it.
+
+    What a killed process leaves there a later build clears away. Raises BuildError if the cache
+    cannot be written.
+    """
+    try:
+        return _temporary_folder(_folder(cache, "building"))
+    except OSError as error:
+        raise _unwritable(error) from error
 
 
 def _temporary_folder(parent: Path) -> tempfile.TemporaryDirectory[str]:

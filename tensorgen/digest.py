@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
+from functools import lru_cache
+
+DIGEST_BYTES = 16
+
+_DIGEST_LENGTH = DIGEST_BYTES.to_bytes(4, "little")
 
 
 def content_digest(*parts: bytes | str | int) -> bytes:
@@ -10,11 +16,31 @@ def content_digest(*parts: bytes | str | int) -> bytes:
 
     Parts are prefixed with their lengths, so that no two sequences share an encoding.
     """
+    return hashlib.blake2b(_encoded(parts), digest_size=DIGEST_BYTES).digest()
+
+
+def digest_of_digests(first: tuple[str, ...], digests: Iterable[bytes]) -> bytes:
+    """`content_digest(*first, *digests)`, for terms of which there are many.
+
+    There are few `first` parts, whose encodings are remembered.
+    """
+    state = hashlib.blake2b(_encoded_words(first), digest_size=DIGEST_BYTES)
+    for digest in digests:
+        state.update(_DIGEST_LENGTH + digest)
+    return state.digest()
+
+
+@lru_cache(maxsize=1024)
+def _encoded_words(words: tuple[str, ...]) -> bytes:
+    return _encoded(words)
+
+
+def _encoded(parts: Iterable[bytes | str | int]) -> bytes:
     encoded: list[bytes] = []
     for part in parts:
         data = part if isinstance(part, bytes) else str(part).encode()
         encoded += (len(data).to_bytes(4, "little"), data)
-    return hashlib.blake2b(b"".join(encoded), digest_size=16).digest()
+    return b"".join(encoded)
 
 
 def file_digest(content: bytes) -> str:

@@ -24,11 +24,12 @@ import struct
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import lru_cache
 from typing import Union, assert_never
 
 import numpy as np
 
-from tensorgen.digest import Identified, content_digest
+from tensorgen.digest import Identified, content_digest, digest_of_digests
 from tensorgen.scalar_ops import SCALAR_OP, ScalarOp
 from tensorgen.sizes import Size
 from tensorgen.types import (
@@ -172,13 +173,17 @@ class Apply(_Term):
     def __post_init__(self) -> None:
         assert len(self.args) == self.op.arity, f"{self.op.name}: arity"
         first = self.args[0].dtype
-        assert all(arg.dtype == first for arg in self.args), (
-            f"{self.op.name}: operands of types {[arg.dtype for arg in self.args]}"
-        )
+        for arg in self.args:
+            # The same object nearly always, and an index has many terms.
+            assert arg.dtype is first or arg.dtype == first, (
+                f"{self.op.name}: operands of types {[arg.dtype for arg in self.args]}"
+            )
         assert first.kind in self.op.kinds, f"{self.op.name}: not defined on {first.name}"
         object.__setattr__(self, "dtype", self.op.result(first))
         object.__setattr__(
-            self, "digest", content_digest("apply", self.op.name, *(a.digest for a in self.args))
+            self,
+            "digest",
+            digest_of_digests(("apply", self.op.name), [arg.digest for arg in self.args]),
         )
 
 
@@ -282,9 +287,17 @@ def const(value: Scalar, dtype: DType) -> Const:
     if isinstance(value, Size):
         assert dtype == int64, "a symbolic size is an index"
         return Const(value, dtype)
+    if dtype is int64:
+        return _index(int(value))
     if dtype.is_float:
         return Const(float(value), dtype)
     return Const(bool(value) if dtype == boolean else int(value), dtype)
+
+
+@lru_cache(maxsize=1 << 14)
+def _index(value: int) -> Const:
+    """An index; the same few are asked for again and again."""
+    return Const(value, int64)
 
 
 def lift(value: Operand, dtype: DType) -> Expr:

@@ -87,6 +87,7 @@ __all__ = [
     "WeightMode",
     "default_weights",
     "generated_input",
+    "kernels_files",
     "library_sources",
     "module_files",
     "source_flags",
@@ -119,10 +120,7 @@ def module_files(module: Module) -> dict[str, bytes]:
     self_test = module.self_test
     test = None if self_test is None else self_test_layout(module, self_test)
     context = _context(module, layout, block, test)
-    files = {f"{name}_kernels.c": _rendered("kernels.c.j2", context)}
-    context["kernels_sha256"] = file_digest(files[f"{name}_kernels.c"])
-    files[f"{name}.h"] = _rendered("header.h.j2", context)
-    files[f"{name}_internal.h"] = _rendered("internal.h.j2", context)
+    files = _kernels_files(name, context)
     files[f"{name}.c"] = _rendered("entry.c.j2", context)
     match module.weights:
         case "c" if module.constants:
@@ -150,6 +148,22 @@ def module_files(module: Module) -> dict[str, bytes]:
     files["CMakeLists.txt"] = _rendered("CMakeLists.txt.j2", context)
     files[f"{name}.pc"] = _rendered("pkgconfig.pc.j2", context)
     files[f"{name}.json"] = description_json(module, layout, block, files)
+    return files
+
+
+def kernels_files(module: Module) -> dict[str, bytes]:
+    """The file with the kernels and the headers that it includes: enough to call them one by one
+    from functions written behind them."""
+    layout = weight_layout(module)
+    block = weight_block(module.constants, layout)
+    return _kernels_files(module.name, _context(module, layout, block, None))
+
+
+def _kernels_files(name: str, context: dict[str, object]) -> dict[str, bytes]:
+    files = {f"{name}_kernels.c": _rendered("kernels.c.j2", context)}
+    context["kernels_sha256"] = file_digest(files[f"{name}_kernels.c"])
+    files[f"{name}.h"] = _rendered("header.h.j2", context)
+    files[f"{name}_internal.h"] = _rendered("internal.h.j2", context)
     return files
 
 

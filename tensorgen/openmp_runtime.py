@@ -37,17 +37,25 @@ def brief_spinning() -> Iterator[None]:
     many short loops of a network then waits for the scheduler. What the user says in the
     environment stands.
     """
-    chosen = (
-        {}
-        if BRIEF_SPINNING.keys() & os.environ.keys() or _WAIT_POLICY in os.environ
-        else BRIEF_SPINNING
-    )
+    chosen = _spinning()
     os.environ.update(chosen)
     try:
         yield
     finally:
         for name in chosen:
             del os.environ[name]
+
+
+def spinning_environment() -> dict[str, str]:
+    """The environment for a process of ours that loads an OpenMP runtime, as `brief_spinning` would
+    have it there."""
+    return {**os.environ, **_spinning()}
+
+
+def _spinning() -> dict[str, str]:
+    """The variables that ask for a short spin; none if the user says something about it."""
+    said = BRIEF_SPINNING.keys() & os.environ.keys() or _WAIT_POLICY in os.environ
+    return {} if said else BRIEF_SPINNING
 
 
 def keep_loaded() -> None:

@@ -43,6 +43,11 @@ class ScalarOp:
         """The result type for operands of that type."""
         return boolean if self.predicate else operand
 
+    def __reduce__(self) -> tuple[Callable[[str], ScalarOp], tuple[str]]:
+        """Pickled by its name: meanings that are closures cannot be, and another process has its
+        own."""
+        return scalar_op_named, (self.name,)
+
 
 def _truncating_divide(x: Any, y: Any) -> Any:
     """C division: exact for floats, toward zero for integers."""
@@ -189,6 +194,16 @@ MAX_NUMBER = ScalarOp("max_number", 2, FLOATS, lambda x, y: np.where(y > x, y, x
 
 Lowering makes it; no operator does.
 """
+
+
+_LOWERED_OPS = (QUOTIENT, RECIPROCAL_REST, RESCALED, EXP_NONPOSITIVE, MAX_NUMBER)
+
+_BY_NAME = {op.name: op for op in (*SCALAR_OPS, *_LOWERED_OPS)}
+
+
+def scalar_op_named(name: str) -> ScalarOp:
+    """The operator of that name, among those that lowering makes, too; KeyError for any other."""
+    return _BY_NAME[name]
 
 
 def quotient_divisors(dtype: DType) -> tuple[float, float]:

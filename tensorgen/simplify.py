@@ -10,7 +10,9 @@ Simplification is idempotent, and a term that is already simple is returned as t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from math import gcd
 
@@ -342,10 +344,29 @@ but the time."""
 _REMEMBERED = 1 << 20
 """So many are remembered."""
 
+_SIMPLIFIED: ContextVar[dict[bytes, Expr] | None] = ContextVar("simplified", default=None)
+
+
+@contextmanager
+def remembering(simplified: dict[bytes, Expr]) -> Iterator[None]:
+    """In the block, `simplify` looks up there what became of a term, by its digest, and adds what
+    it finds: the schedules of a task are lowered to many equal indices.
+
+    Digests leave out the names of axes, so that a term may come back with the names of one that was
+    seen earlier. What is printed then depends on what was printed before: it is for kernels that
+    are timed and forgotten.
+    """
+    token = _SIMPLIFIED.set(simplified)
+    try:
+        yield
+    finally:
+        _SIMPLIFIED.reset(token)
+
 
 def simplify(expr: Expr) -> Expr:
     """The term with every index and condition in it simplified, bottom up."""
-    memo: dict[bytes, Expr] = {}
+    shared = _SIMPLIFIED.get()
+    memo: dict[bytes, Expr] = {} if shared is None else shared
 
     def visit(term: Expr) -> Expr:
         if term.digest in _SIMPLE:

@@ -107,6 +107,11 @@ def _streamed(task: Task, schedule: Schedule, machine: Machine, threads: int) ->
         return schedule
     if amount <= caches[-1].usable_bytes(threads):
         return schedule
+    return streaming(task, schedule)
+
+
+def streaming(task: Task, schedule: RowStages) -> RowStages:
+    """The same, but results that no stage reads go past the caches."""
     read = {load.operand - len(task.inputs) for stage in task.stages for load in loads(stage.body)}
     last = set(task.outputs) - read
     stages = tuple(
@@ -134,7 +139,7 @@ def contraction_estimate(
     contraction = contraction_of(task)
     if contraction is None or not has_tiles(contraction):
         return None
-    core = _core_of(target, contraction.dtype, threads, machine)
+    core = core_of(target, contraction.dtype, threads, machine)
     if core is None:
         return None
     estimates: list[Estimate[RegisterTile | WinogradTile]] = []
@@ -144,7 +149,7 @@ def contraction_estimate(
     return min(estimates, key=lambda e: (e.cycles, str(e.schedule)), default=None)
 
 
-def _core_of(target: Target, dtype: DType, threads: int, machine: Machine | None) -> Core | None:
+def core_of(target: Target, dtype: DType, threads: int, machine: Machine | None) -> Core | None:
     """A core of the target, without fused multiply-adds if it may not use them; None if it has no
     vectors of such elements."""
     constants = typical_machine(target, threads) if machine is None else machine
@@ -161,10 +166,10 @@ def attention_estimate(
     attention = attention_of(task)
     if attention is None:
         return None
-    core = _core_of(target, attention.scores.contraction.dtype, threads, machine)
+    core = core_of(target, attention.scores.contraction.dtype, threads, machine)
     assert core is not None, "sums of products that have tiles are of types that have vectors"
     depth = len(task.stages[attention.scored].axes) - 1
-    stages = _row_stages(task, attention.row_stages, depth, False, target.has_fma)
+    stages = row_stages(task, attention.row_stages, depth, False, target.has_fma)
     estimates = attention_estimates(task, attention, stages, core, threads)
     return min(estimates, key=lambda e: (e.cycles, str(e.schedule)))
 
@@ -189,11 +194,11 @@ def loop_schedule(task: Task, threads: int, *, fused: bool) -> Schedule:
     rows = shared_rows(task)
     parallel = is_shared(task, threads)
     if len(task.stages) == 1:
-        return _stage_loops(task.stages[0], 0, parallel, fused)
-    return _looking_ahead(task, _row_stages(task, range(len(task.stages)), rows, parallel, fused))
+        return stage_loops(task.stages[0], 0, parallel, fused)
+    return looking_ahead(task, row_stages(task, range(len(task.stages)), rows, parallel, fused))
 
 
-def _looking_ahead(task: Task, schedule: RowStages) -> RowStages:
+def looking_ahead(task: Task, schedule: RowStages) -> RowStages:
     """The same, but what is computed and reduced in one loop asks for the next row meanwhile: it is
     busy with arithmetic, and the loop that reads the next row first is not."""
     if all(axis.extent == 1 for axis in task.stages[0].axes[: schedule.rows]):
@@ -205,21 +210,23 @@ def _looking_ahead(task: Task, schedule: RowStages) -> RowStages:
     return replace(schedule, stages=stages)
 
 
-def _row_stages(task: Task, positions: range, rows: int, parallel: bool, fused: bool) -> RowStages:
+def row_stages(task: Task, positions: range, rows: int, parallel: bool, fused: bool) -> RowStages:
     """Loop nests for the stages at some positions, inside so many outer axes."""
     softmax = softmax_stages(task, positions)
     stages = tuple(
         replace(
-            _stage_loops(task.stages[n], rows, parallel and rows == 0, fused),
+            stage_loops(task.stages[n], rows, parallel and rows == 0, fused),
             softmax=n in softmax,
         )
         for n in positions
     )
-    joined = _joined(task, positions, rows, stages)
+    joined = joined_stages(task, positions, rows, stages)
     return RowStages(rows, stages, rows if parallel else 0, STACK_BYTES, joined)
 
 
-def _joined(task: Task, positions: range, rows: int, stages: Sequence[Loops]) -> frozenset[int]:
+def joined_stages(
+    task: Task, positions: range, rows: int, stages: Sequence[Loops]
+) -> frozenset[int]:
     """Those of the stages at some positions that the next one alone reduces, along the lanes and
     in the same order, counted from the first.
 
@@ -326,18 +333,16 @@ def _stage_work(stage: TensorExpr) -> int:
     return size * inner * max(1, operations // 4)
 
 
-def _stage_loops(stage: TensorExpr, rows: int, parallel: bool, fused: bool) -> Loops:
-    """Lanes along the result or along the reduction, whichever reads memory in order."""
-    inner_axes = tuple(axis for axis in stage.axes[rows:] if axis.extent != 1)
-    body = merge_reduction_axes(simplify(flat_loads(stage.body)))
-    index = flat_index(stage.axes, stage.type.shape)
-    merged = merge_axes(FlatStage(inner_axes, index, body))
+def stage_loops(stage: TensorExpr, rows: int, parallel: bool, fused: bool) -> Loops:
+    """The loops of a stage inside so many outer axes: lanes along the result or along the
+    reduction, whichever reads memory in order."""
+    merged = merged_stage(stage, rows)
     reductions = [term for term in walk(merged.body) if isinstance(term, Reduce)]
     shared = max(len(merged.axes) - 1, 0)
     if not reductions:
         one_loop = len(merged.axes) == 1
         loops = Loops(Lanes.OUTPUT, CHUNK, 0, (1 if one_loop else shared) if parallel else 0)
-        return replace(loops, reciprocals=fused and _divides_long(merged))
+        return replace(loops, reciprocals=fused and divides_long(merged))
     running = running_fold(merged.axes, merged.body)
     if running is not None:
         outer = merged.axes.index(running.axis) if parallel else 0
@@ -359,7 +364,15 @@ def _stage_loops(stage: TensorExpr, rows: int, parallel: bool, fused: bool) -> L
     return Loops(Lanes.REDUCTION, REDUCTION_LANES, 0, len(merged.axes) if parallel else 0)
 
 
-def _divides_long(stage: FlatStage) -> bool:
+def merged_stage(stage: TensorExpr, rows: int) -> FlatStage:
+    """A stage inside so many outer axes, over as few loops as its accesses allow."""
+    inner_axes = tuple(axis for axis in stage.axes[rows:] if axis.extent != 1)
+    body = merge_reduction_axes(simplify(flat_loads(stage.body)))
+    index = flat_index(stage.axes, stage.type.shape)
+    return merge_axes(FlatStage(inner_axes, index, body))
+
+
+def divides_long(stage: FlatStage) -> bool:
     """True if a long innermost loop divides floats by what does not change in it."""
     return any(
         isinstance(term, Apply)

@@ -28,9 +28,7 @@ def attention_estimates(
     """The schedules worth considering where the rows are worked on by `stages`, with the cycles of
     their contractions."""
     dtype = attention.scores.contraction.dtype
-    longest = max(task.stages[p].axes[-1].extent for p in (attention.scored, *attention.row_stages))
-    # An odd number of lines between rows spreads them over the sets of the first-level cache.
-    lines = -(-longest * dtype.bytes // LINE) | 1
+    stride = row_lines(task, attention) * LINE // dtype.bytes
     best: dict[int, Estimate[RegisterTile]] = {}
     for estimate in tiles_for_roles(attention.scores, attention.scores_vector, RUNTIME, core, 1):
         known = best.get(estimate.schedule.rows)
@@ -48,7 +46,7 @@ def attention_estimates(
         parts, share = _parts(attention, length, threads)
         schedule = AttentionTile(
             length,
-            lines * LINE // dtype.bytes,
+            stride,
             scores.schedule,
             stages,
             None if second is None else second.schedule,
@@ -57,6 +55,14 @@ def attention_estimates(
         )
         cycles = scores.cycles + (0.0 if second is None else second.cycles)
         yield Estimate(schedule, cycles * share + (core.barrier if threads > 1 else 0.0))
+
+
+def row_lines(task: Task, attention: Attention) -> int:
+    """Lines of the cache from one row of scores to the next. An odd number of them spreads rows
+    over the sets of the first-level cache."""
+    longest = max(task.stages[p].axes[-1].extent for p in (attention.scored, *attention.row_stages))
+    lines: int = -(-longest * attention.scores.contraction.dtype.bytes // LINE)
+    return lines | 1
 
 
 PACKING_ROWS = 16
@@ -70,15 +76,18 @@ def _rank(estimate: Estimate[RegisterTile]) -> tuple[float, str]:
 def _parts(attention: Attention, rows: int, threads: int) -> tuple[int, float]:
     """In how many parts the rows that share their keys are computed, and the part of all work that
     the busiest thread has then."""
-    extent = attention.row.extent
-    outer = prod(axis.extent for axis in attention.outer)
-
-    def share(parts: int) -> float:
-        length = rows * -(-extent // (rows * parts))
-        units = outer * -(-extent // length)
-        return -(-units // threads) * (length + PACKING_ROWS) / (outer * (extent + PACKING_ROWS))
-
     if threads == 1:
         return 1, 1.0
-    parts = min(range(1, threads + 1), key=lambda parts: (share(parts), parts))
-    return parts, share(parts)
+    shares = {parts: part_share(attention, rows, parts, threads) for parts in range(1, threads + 1)}
+    parts = min(shares, key=lambda parts: (shares[parts], parts))
+    return parts, shares[parts]
+
+
+def part_share(attention: Attention, rows: int, parts: int, threads: int) -> float:
+    """The part of all work that the busiest of some threads has, if rows that share their keys are
+    computed in so many parts of blocks of `rows` rows."""
+    extent = attention.row.extent
+    outer = prod(axis.extent for axis in attention.outer)
+    length = rows * -(-extent // (rows * parts))
+    units = outer * -(-extent // length)
+    return -(-units // threads) * (length + PACKING_ROWS) / (outer * (extent + PACKING_ROWS))

@@ -74,11 +74,20 @@ def register_tiles(
     task: Task, contraction: Contraction, core: Core, threads: int
 ) -> Iterator[Estimate[RegisterTile]]:
     """Every register tile worth considering, with its estimate."""
+    for sketch in tile_sketches(task, contraction, core, threads):
+        yield from sketch.by_rules()
+
+
+def tile_sketches(
+    task: Task, contraction: Contraction, core: Core, threads: int
+) -> Iterator[TileSketch]:
+    """The ways to read the factors of a contraction: which one lies along the lanes, and whether
+    one of them is copied in front of the tiles."""
     for vector in (0, 1):
         roles = assign_roles(contraction, vector)
         if not roles.vectors or roles.contraction.operands[0] == roles.contraction.operands[1]:
             continue
-        yield from tiles_for_roles(roles, vector, contraction.constant(task), core, threads)
+        yield from sketches_for_roles(roles, vector, contraction.constant(task), core, threads)
     for factor in (0, 1):
         if not is_strided(contraction, factor) or not contraction.constant(task)[1 - factor]:
             continue
@@ -88,9 +97,8 @@ def register_tiles(
         for vector in (0, 1):
             roles = assign_roles(copied, vector)
             if roles.vectors:
-                for found in tiles_for_roles(roles, vector, copied.constant(task), core, threads):
-                    schedule = replace(found.schedule, copied=factor)
-                    yield Estimate(schedule, found.cycles)
+                constant = copied.constant(task)
+                yield from sketches_for_roles(roles, vector, constant, core, threads, factor)
 
 
 def tiles_for_roles(
@@ -98,10 +106,24 @@ def tiles_for_roles(
 ) -> Iterator[Estimate[RegisterTile]]:
     """The tiles of a contraction with factor `vector` along the lanes; `constant` tells which of
     the factors are known at compile time."""
-    yield from _tiles(roles, None, vector, constant, core, threads)
+    for sketch in sketches_for_roles(roles, vector, constant, core, threads):
+        yield from sketch.by_rules()
+
+
+def sketches_for_roles(
+    roles: Roles,
+    vector: int,
+    constant: tuple[bool, bool],
+    core: Core,
+    threads: int,
+    copied: int | None = None,
+) -> Iterator[TileSketch]:
+    """The same for factor `vector` along the lanes: a prologue lies as its stage does or, where
+    that serves several steps of a sum with a line, with other elements together."""
+    yield TileSketch.of(roles, None, vector, constant, core, threads, copied)
     together = _together(roles, vector)
     if together is not None:
-        yield from _tiles(roles, together, vector, constant, core, threads)
+        yield TileSketch.of(roles, together, vector, constant, core, threads, copied)
 
 
 def _together(roles: Roles, vector: int) -> int | None:
@@ -115,62 +137,153 @@ def _together(roles: Roles, vector: int) -> int | None:
     return axis if turned else None
 
 
-def _tiles(
-    roles: Roles,
-    together: int | None,
-    vector: int,
-    constant: tuple[bool, bool],
-    core: Core,
-    threads: int,
-) -> Iterator[Estimate[RegisterTile]]:
-    """The tiles if the elements along that axis of the prologue lie together."""
-    if together is not None:
-        roles = _read_together(roles, together)
-    contraction, dialect = roles.contraction, core.dialect
-    unit_stride = contraction.factors[vector].coefficient(roles.vectors[-1]) == 1
-    row_extent = roles.rows[-1].extent if roles.rows else 1
-    work = _tiled_work(roles, vector, dialect)
-    vectors_outer = _vectors_outer(roles, vector)
-    turned = together is not None
-    prologues = tuple(prologue_costs(roles, vectors_outer, core, threads, turned))
-    ahead = (
-        not constant[1 - vector] and _comes_from_afar(roles, 1 - vector, roles.rows, core),
-        not constant[vector] and _comes_from_afar(roles, vector, roles.vectors, core),
-    )
-    for source in VectorSource:
-        if source is VectorSource.PACKED and not constant[vector]:
-            continue
-        if source is VectorSource.RUNTIME and (constant[vector] or row_extent < 4):
-            continue
-        if source is VectorSource.DIRECT and (constant[vector] or not unit_stride):
-            continue  # relaying a constant costs nothing at run time
-        row_packed = constant[1 - vector] and bool(roles.rows)
-        for rows, vectors in tile_shapes(row_extent, roles.vectors[-1].extent, dialect):
-            outer = source is VectorSource.RUNTIME or vectors_outer
-            schedule = RegisterTile(
-                vector, source, row_packed, rows, vectors, dialect.lanes, outer, threads > 1,
-                ahead=ahead[source is VectorSource.DIRECT], turned=work.turned,
-                together=together is not None,
-            )  # fmt: skip
-            schedule = replace(
-                schedule,
-                panels_ahead=_panels_pay(roles, schedule, core),
-                depth=_block_depth(roles, work, schedule, core),
-            )
-            lines = _lines(work, schedule, core)
-            met = core.barrier if threads > 1 else 0.0
-            for inside, copied, share in prologues:
-                if inside:
-                    made = replace(schedule, prologue=inside)
-                    yield Estimate(made, cycles_of(lines) * share + copied + met)
-                    continue
-                whole = busiest(lines, threads)
-                yield Estimate(schedule, whole + copied + met)
-                if threads > 1 and source is not VectorSource.RUNTIME and not schedule.depth:
-                    grid = replace(schedule, grid=True)
-                    tiles = busiest(_lines(work, grid, core), threads)
-                    if tiles < whole:
-                        yield Estimate(grid, tiles + copied + met)
+@dataclass(frozen=True, slots=True)
+class TileSketch:
+    """The tiles of a contraction with factor `vector` along the lanes: which there are, what rules
+    choose for each beside its size, and what it costs.
+
+    With `together`, the elements of its prologue that a sum steps over are neighbours; with
+    `copied`, the prologue is a dense copy of that factor. `prologues` are the ways to make it.
+    """
+
+    roles: Roles
+    vector: int
+    constant: tuple[bool, bool]
+    together: bool
+    copied: int | None
+    core: Core
+    threads: int
+    work: TiledWork
+    prologues: tuple[tuple[int, float, float], ...]
+
+    @staticmethod
+    def of(
+        roles: Roles,
+        together: int | None,
+        vector: int,
+        constant: tuple[bool, bool],
+        core: Core,
+        threads: int,
+        copied: int | None,
+    ) -> TileSketch:
+        """The tiles if the elements along that axis of the prologue lie together."""
+        if together is not None:
+            roles = _read_together(roles, together)
+        turned = together is not None
+        work = _tiled_work(roles, vector, core.dialect)
+        outer = _vectors_outer(roles, vector)
+        prologues = tuple(prologue_costs(roles, outer, core, threads, turned))
+        return TileSketch(
+            roles, vector, constant, together is not None, copied, core, threads, work, prologues
+        )
+
+    def sources(self, fewest_rows: int = 4) -> tuple[VectorSource, ...]:
+        """How the vector factor may reach the registers. A factor known at compile time is relaid
+        there, which costs nothing at run time; any other one is packed for so many rows."""
+        if self.constant[self.vector]:
+            return (VectorSource.PACKED,)
+        factor = self.roles.contraction.factors[self.vector]
+        in_order = factor.coefficient(self.roles.vectors[-1]) == 1
+        direct = (VectorSource.DIRECT,) if in_order else ()
+        packed = (VectorSource.RUNTIME,) if self.work.rows >= fewest_rows else ()
+        return (*direct, *packed)
+
+    def shapes(self) -> Iterator[tuple[int, int]]:
+        """Rows and vectors of the tiles that fit the registers."""
+        return tile_shapes(self.work.rows, self.work.columns, self.core.dialect)
+
+    def may_ask_ahead(self, source: VectorSource) -> bool:
+        """Whether some factor is read in place, and neighbouring tiles of it are neighbours in
+        memory."""
+        factor, tiled = self._in_place(source)
+        if self.constant[factor] or not tiled:
+            return False
+        return self.roles.contraction.factors[factor].coefficient(tiled[-1]) == 1
+
+    def _in_place(self, source: VectorSource) -> tuple[int, tuple[Axis, ...]]:
+        """The factor that tiles would read in place, and its axes."""
+        if source is VectorSource.DIRECT:
+            return self.vector, self.roles.vectors
+        return 1 - self.vector, self.roles.rows
+
+    def may_ask_for_panels(self, schedule: RegisterTile) -> bool:
+        """Whether panels of the outer loop are packed, and several inner tiles read each."""
+        packed = schedule.row_packed
+        if schedule.vectors_outer:
+            packed = schedule.source is VectorSource.PACKED
+        columns, rows = _tile_counts(self.roles, schedule)
+        return packed and (rows if schedule.vectors_outer else columns) > 1
+
+    def sums_bytes(self, schedule: RegisterTile) -> int:
+        """Bytes of the partial sums of all rows where sums are taken in blocks."""
+        rows = prod(axis.extent for axis in self.roles.rows)
+        return rows * schedule.vectors * schedule.lanes * self.work.element_bytes
+
+    def by_rule(self, source: VectorSource, rows: int, vectors: int) -> RegisterTile:
+        """A tile of that size, all else chosen by rules. Threads share the outer loop."""
+        factor, _ = self._in_place(source)
+        # No cache can foresee which line is read next, and the second one does not hold all.
+        ahead = (
+            self.may_ask_ahead(source)
+            and factor_bytes(self.roles, factor) > self.core.second_cache // 2
+        )
+        schedule = RegisterTile(
+            self.vector,
+            source,
+            row_packed=self.constant[1 - self.vector] and bool(self.roles.rows),
+            rows=rows,
+            vectors=vectors,
+            lanes=self.core.dialect.lanes,
+            vectors_outer=source is VectorSource.RUNTIME or _vectors_outer(self.roles, self.vector),
+            parallel=self.threads > 1,
+            ahead=ahead,
+            turned=self.work.turned,
+            together=self.together,
+            copied=self.copied,
+        )
+        return replace(
+            schedule,
+            panels_ahead=_panels_pay(self.roles, schedule, self.core),
+            depth=_block_depth(self.roles, self.work, schedule, self.core),
+        )
+
+    def by_rules(self) -> Iterator[Estimate[RegisterTile]]:
+        """Every tile that fits the registers, in each way to make a prologue and to share it."""
+        for source in self.sources():
+            for rows, vectors in self.shapes():
+                schedule = self.by_rule(source, rows, vectors)
+                lines = _lines(self.work, schedule, self.core)
+                for made in self.prologues:
+                    if made[0]:
+                        placed = replace(schedule, prologue=made[0])
+                        yield Estimate(placed, self._cycles(lines, made))
+                        continue
+                    yield Estimate(schedule, self._cycles(lines, made))
+                    if self.threads > 1 and source is not VectorSource.RUNTIME:
+                        yield from self._grids(schedule, lines, made)
+
+    def _grids(
+        self, schedule: RegisterTile, lines: Repeated, made: tuple[int, float, float]
+    ) -> Iterator[Estimate[RegisterTile]]:
+        """The same tile where threads share tiles and not lines of them, if that is better."""
+        if schedule.depth:
+            return
+        grid = replace(schedule, grid=True)
+        tiles = _lines(self.work, grid, self.core)
+        if busiest(tiles, self.threads) < busiest(lines, self.threads):
+            yield Estimate(grid, self._cycles(tiles, made))
+
+    def cycles(self, schedule: RegisterTile) -> float:
+        """The cycles that the busiest thread is expected to take for one of these tiles."""
+        made = next(made for made in self.prologues if made[0] == schedule.prologue)
+        return self._cycles(_lines(self.work, schedule, self.core), made)
+
+    def _cycles(self, lines: Repeated, made: tuple[int, float, float]) -> float:
+        """The cycles of the busiest thread for the tiles and a prologue."""
+        inside, copied, share = made
+        met = self.core.barrier if self.threads > 1 else 0.0
+        tiles = cycles_of(lines) * share if inside else busiest(lines, self.threads)
+        return tiles + copied + met
 
 
 def _read_together(roles: Roles, together: int) -> Roles:
@@ -182,14 +295,6 @@ def _read_together(roles: Roles, together: int) -> Roles:
     first, second = contraction.factors
     factors = (read, second) if prologue.factor == 0 else (first, read)
     return replace(roles, contraction=replace(contraction, factors=factors))
-
-
-def _comes_from_afar(roles: Roles, factor: int, tiled: tuple[Axis, ...], core: Core) -> bool:
-    """True if a factor does not stay in the second-level cache, and neighbouring tiles of it are
-    neighbours in memory, where no cache can foresee which line is read next."""
-    if not tiled or roles.contraction.factors[factor].coefficient(tiled[-1]) != 1:
-        return False
-    return factor_bytes(roles, factor) > core.second_cache // 2
 
 
 def _panels_pay(roles: Roles, schedule: RegisterTile, core: Core) -> bool:
@@ -208,7 +313,7 @@ def _panels_pay(roles: Roles, schedule: RegisterTile, core: Core) -> bool:
     return 1 < columns <= schedule.rows
 
 
-def _block_depth(roles: Roles, work: _TiledWork, schedule: RegisterTile, core: Core) -> int:
+def _block_depth(roles: Roles, work: TiledWork, schedule: RegisterTile, core: Core) -> int:
     """How many products a block of the sums has; 0 if they are not taken in blocks.
 
     Blocks pay where a panel and the rows do not stay in the first cache together, and tiles would
@@ -268,7 +373,7 @@ def _vectors_outer(roles: Roles, vector: int) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _TiledWork:
+class TiledWork:
     """What the estimates of all tiles of a contraction share: `depth` multiply-adds an element,
     rows x columns for each point of the axes of `batch`, `outer_rows` and `outer_columns`. Runtime
     packing costs `pack` cycles an element. Rows lie `row_distance` bytes apart; None without rows.
@@ -312,7 +417,7 @@ class _TiledWork:
         return panel + LINE_BYTES * self.row_reads.lines(rows, remembered)
 
 
-def _tiled_work(roles: Roles, vector: int, dialect: VectorDialect) -> _TiledWork:
+def _tiled_work(roles: Roles, vector: int, dialect: VectorDialect) -> TiledWork:
     factors, column = roles.contraction.factors, roles.vectors[-1]
     element_bytes = roles.contraction.dtype.bytes
     distance = None
@@ -327,7 +432,7 @@ def _tiled_work(roles: Roles, vector: int, dialect: VectorDialect) -> _TiledWork
         for axis in roles.reduction
     ]
     step_distance, steps = max(strides, default=(0, 1))
-    return _TiledWork(
+    return TiledWork(
         depth=prod(axis.extent for axis in roles.reduction),
         batch=prod(axis.extent for axis in roles.batch),
         outer_rows=prod(axis.extent for axis in roles.rows[:-1]),
@@ -351,7 +456,7 @@ def _tiled_work(roles: Roles, vector: int, dialect: VectorDialect) -> _TiledWork
     )
 
 
-def _lines(work: _TiledWork, schedule: RegisterTile, core: Core) -> Repeated:
+def _lines(work: TiledWork, schedule: RegisterTile, core: Core) -> Repeated:
     """The tiles in the order of their loops. The pieces are what threads share: tiles of a grid,
     else lines of them."""
     width = schedule.vectors * core.dialect.lanes
@@ -377,7 +482,7 @@ def _lines(work: _TiledWork, schedule: RegisterTile, core: Core) -> Repeated:
 
 
 def _tile_cycles(
-    work: _TiledWork, schedule: RegisterTile, core: Core, rows: int, columns: int
+    work: TiledWork, schedule: RegisterTile, core: Core, rows: int, columns: int
 ) -> float:
     """Cycles of one tile of so many rows and columns."""
     dialect = core.dialect
@@ -407,7 +512,7 @@ def _tile_cycles(
     return work.depth * step + store + TILE_OVERHEAD
 
 
-def _in_place_cost(work: _TiledWork, schedule: RegisterTile) -> float:
+def _in_place_cost(work: TiledWork, schedule: RegisterTile) -> float:
     """Loads by which one broadcast element costs more where it is not read from a panel."""
     if schedule.row_packed or work.row_distance is None:
         return 0.0

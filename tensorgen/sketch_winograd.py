@@ -57,6 +57,12 @@ def winograd_tiles(
     task: Task, contraction: Contraction, core: Core, threads: int
 ) -> Iterator[Estimate[WinogradTile]]:
     """Every way worth considering to filter the windows of a convolution, with its estimate."""
+    for sketch in winograd_sketches(task, contraction, core):
+        yield from _with_results(sketch, core, threads)
+
+
+def winograd_sketches(task: Task, contraction: Contraction, core: Core) -> Iterator[WinogradSketch]:
+    """The filters worth considering: how many results at once, and whether parts are folded."""
     form = filtered_contraction(contraction, contraction.constant(task))
     if form is None or core.dialect.lanes == 1:
         return
@@ -65,9 +71,9 @@ def winograd_tiles(
         if len({*results}) > len({window.taps for window in form.filtered}):
             continue
         if not _mostly_idle(form, core.dialect):
-            yield from _with_results(_Work(form, results, core, False), core, threads)
+            yield WinogradSketch(form, results, core, False)
         if _foldable(form, core.dialect):
-            yield from _with_results(_Work(form, results, core, True), core, threads)
+            yield WinogradSketch(form, results, core, True)
 
 
 def _mostly_idle(form: FilteredContraction, dialect: VectorDialect) -> bool:
@@ -88,43 +94,36 @@ def _foldable(form: FilteredContraction, dialect: VectorDialect) -> bool:
     return neighbours and not runs and channels < dialect.lanes and vectors < residues
 
 
-def _with_results(work: _Work, core: Core, threads: int) -> Iterator[Estimate[WinogradTile]]:
+BLOCK_SHARE, PRODUCTS_SHARE = 1 / 2, 1 / 4
+"""The parts of the second-level cache that transformed data of a block takes, and products."""
+
+
+def _with_results(
+    work: WinogradSketch, core: Core, threads: int
+) -> Iterator[Estimate[WinogradTile]]:
     dialect = core.dialect
-    element = work.element_bytes
-    most = max(1, min(work.strips, core.second_cache // 2 // work.block_bytes(1)))
-    lengths = {(length, False) for length in (most, _largest_divisor(work.strips, most))}
+    most = work.most_strips(int(core.second_cache * BLOCK_SHARE))
+    lengths = {(length, False) for length in (most, largest_divisor(work.strips, most))}
     if threads > 1:
-        lengths |= {(length, True) for length in _lengths_apart(work, most, threads)}
+        lengths |= {(length, True) for length in work.lengths_apart(most, threads)}
     for length, apart in sorted(lengths):
-        rows = work.rows_of(length)
-        for height, vectors in tile_shapes(rows, work.features, dialect):
-            width = vectors * dialect.lanes
-            tiles = max(1, core.second_cache // 4 // (work.points * width * element) // height)
-            chunks = ceil(rows / (tiles * height))
-            chunk = min(rows, ceil(ceil(rows / chunks) / height) * height)
+        for height, vectors in tile_shapes(work.rows_of(length), work.features, dialect):
+            share = int(core.second_cache * PRODUCTS_SHARE)
             schedule = WinogradTile(
-                work.results, length, chunk, height, vectors, dialect.lanes, threads > 1,
-                dialect.transposes, apart, work.folded,
+                work.results, length, work.chunk(length, height, vectors, share), height, vectors,
+                dialect.lanes, threads > 1, dialect.transposes, apart, work.folded,
             )  # fmt: skip
             yield Estimate(schedule, work.cycles(schedule, core, threads))
 
 
-def _lengths_apart(work: _Work, most: int, threads: int) -> Iterator[int]:
-    """Lengths of blocks of at most so many strips, equal ones, with which threads that have blocks
-    of their own all have as many."""
-    for length in range(most, 0, -1):
-        blocks, rest = divmod(work.strips, length)
-        if not rest and blocks * work.repeated % threads == 0:
-            yield length
-            return
-
-
-def _largest_divisor(number: int, most: int) -> int:
+def largest_divisor(number: int, most: int) -> int:
+    """The largest divisor of a number that is at most so large."""
     return next(divisor for divisor in range(most, 0, -1) if number % divisor == 0)
 
 
-class _Work:
-    """What the estimates for one number of results share."""
+class WinogradSketch:
+    """One number of results at once, and whether parts are folded: the blocks and chunks that there
+    are, and what a schedule costs."""
 
     def __init__(
         self,
@@ -172,6 +171,27 @@ class _Work:
         """Transformed data of a block."""
         row = self.parts * self.padded_channels * self.element_bytes
         return row * self.strip_rows * strips
+
+    def most_strips(self, cache_bytes: int) -> int:
+        """Strips of which so many bytes of a cache hold the transformed data; at least one."""
+        return max(1, min(self.strips, cache_bytes // self.block_bytes(1)))
+
+    def lengths_apart(self, most: int, threads: int) -> Iterator[int]:
+        """The length of blocks of at most so many strips, equal ones, with which threads that have
+        blocks of their own all have as many; none if there is none."""
+        for length in range(most, 0, -1):
+            blocks, rest = divmod(self.strips, length)
+            if not rest and blocks * self.repeated % threads == 0:
+                yield length
+                return
+
+    def chunk(self, strips: int, height: int, vectors: int, cache_bytes: int) -> int:
+        """Rows of a chunk: whole tiles, chunks of about the same length, of whose products so many
+        bytes of a cache hold all points; at least one tile of `height` rows."""
+        rows, width = self.rows_of(strips), vectors * self.lanes
+        tiles = max(1, cache_bytes // (self.points * width * self.element_bytes) // height)
+        chunks = ceil(rows / (tiles * height))
+        return min(rows, ceil(ceil(rows / chunks) / height) * height)
 
     def cycles(self, schedule: WinogradTile, core: Core, threads: int) -> float:
         """Cycles of the busiest thread."""

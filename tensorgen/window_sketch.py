@@ -35,26 +35,34 @@ TILE_CYCLES = 8.0
 
 def window_schedule(window: Window, dialect: VectorDialect, parallel: bool) -> WindowTile:
     """The tile of a window: as many rows as fit, all tiles about equally high."""
-    # A vector that is stored in part has more lanes in use than the next shorter one has.
-    widths = tuple(
-        (d.lanes, (d.store_partial or d.store_most) is not None)
-        for d in (dialect, *dialect.narrower)
-    )
     return WindowTile(
         rows=_tile_rows(window, dialect),
-        columns=tuple(column_runs(window.columns.output.extent, widths)),
+        columns=tuple(column_runs(window.columns.output.extent, vector_widths(dialect))),
         parallel=len(window.outer) if parallel else 0,
     )
 
 
+def vector_widths(dialect: VectorDialect) -> tuple[tuple[int, bool], ...]:
+    """The lengths of vectors, longest first, each with whether it can be stored in part. One that
+    is has more lanes in use than the next shorter one has."""
+    return tuple(
+        (d.lanes, (d.store_partial or d.store_most) is not None)
+        for d in (dialect, *dialect.narrower)
+    )
+
+
 def _tile_rows(window: Window, dialect: VectorDialect) -> int:
-    """As many rows as fit the registers."""
+    """As many rows as fit the registers, in blocks of about the same height."""
     extent = window.rows.output.extent
+    blocks = -(-extent // max(most_rows(window, dialect), 1))
+    return -(-extent // blocks)
+
+
+def most_rows(window: Window, dialect: VectorDialect) -> int:
+    """Rows of the highest tile that fits the registers; 0 if its taps are too many."""
     free = dialect.registers - dialect.temporaries - SPARE_REGISTERS - _weights(window, dialect)
     fits = (rows for rows in range(1, MOST_ROWS + 1) if rows + _taps(window, dialect, rows) <= free)
-    most = min(max(fits, default=1), MOST_TAPS_OF_A_TILE // window.taps)
-    blocks = -(-extent // max(most, 1))
-    return -(-extent // blocks)
+    return min(max(fits, default=1), MOST_TAPS_OF_A_TILE // window.taps)
 
 
 def _taps(window: Window, dialect: VectorDialect, rows: int) -> int:

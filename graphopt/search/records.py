@@ -9,7 +9,6 @@ What it does not: measure (`measure`) or estimate (`cost`).
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path
@@ -17,6 +16,7 @@ from statistics import median
 
 from graphopt.search.cost import AnalyticCost, CostModel
 from tensorgen.expr import Reduce, walk
+from tensorgen.sqlite_file import SqliteFile
 from tensorgen.target import Target
 from tensorgen.task import Task
 
@@ -43,22 +43,19 @@ class KernelRecords:
         self.path = Path(path)
         self.target = target
         self.threads = threads
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with self._connection() as connection:
-                connection.execute(_TABLE)
-        except (sqlite3.Error, OSError) as error:
-            raise self._unusable(error) from None
+        self._file = SqliteFile(self.path, "a file of kernel seconds", RecordsError)
+        with self._file.writing() as connection:
+            connection.execute(_TABLE)
 
     def load(self, origin: str) -> dict[bytes, float]:
         """The seconds of one origin by task digest."""
         query = "SELECT task, seconds FROM kernel_seconds WHERE target=? AND threads=? AND origin=?"
+        with self._file.reading() as connection:
+            rows = connection.execute(query, (self.target.name, self.threads, origin)).fetchall()
         try:
-            with self._connection() as connection:
-                rows = connection.execute(query, (self.target.name, self.threads, origin))
-                return {bytes.fromhex(task): float(seconds) for task, seconds in rows}
-        except (sqlite3.Error, ValueError, TypeError) as error:
-            raise self._unusable(error) from None
+            return {bytes.fromhex(task): float(seconds) for task, seconds in rows}
+        except (ValueError, TypeError) as error:
+            raise self._file.unusable(error) from None
 
     def store(self, origin: str, seconds: Mapping[bytes, float]) -> None:
         """Add figures, or put them in place of older ones, all or none."""
@@ -66,37 +63,8 @@ class KernelRecords:
             (task.hex(), self.target.name, self.threads, origin, value)
             for task, value in sorted(seconds.items())
         ]
-        try:
-            with self._connection() as connection:
-                connection.executemany(_INSERT, rows)
-        except sqlite3.Error as error:
-            raise self._unusable(error) from None
-
-    def _connection(self) -> _Closing:
-        return _Closing(sqlite3.connect(self.path, timeout=30))
-
-    def _unusable(self, error: Exception) -> RecordsError:
-        return RecordsError(
-            f"{self.path}: expected a file of kernel seconds, got {error}; "
-            "name another file, or remove it"
-        )
-
-
-class _Closing:
-    """A connection whose block is a transaction, closed behind it."""
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
-
-    def __enter__(self) -> sqlite3.Connection:
-        self._connection.__enter__()
-        return self._connection
-
-    def __exit__(self, *exception: object) -> None:
-        try:
-            self._connection.__exit__(*exception)  # type: ignore[arg-type]
-        finally:
-            self._connection.close()
+        with self._file.writing() as connection:
+            connection.executemany(_INSERT, rows)
 
 
 class RecordedCost:

@@ -12,10 +12,11 @@ import pytest
 from graphopt.graph import Graph, Input
 from graphopt.ops import OP
 from graphopt.search import AnalyticCost, KernelCost, KernelRecords, RecordedCost, RecordsError
-from graphopt.search.cost import KERNEL_SECONDS, OperatorCost, bytes_moved
+from graphopt.search.cost import KERNEL_SECONDS, OperatorCost
 from graphopt.search.kernels import Kernels
 from graphopt.search.measure import Measured, measure
 from graphopt.terms import scalar
+from tensorgen.loop_cycles import bytes_moved
 from tensorgen.machine import Rate
 from tensorgen.sketch import default_schedule
 from tensorgen.target import Target, host_target

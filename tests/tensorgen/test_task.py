@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import replace
 
 import pytest
 
 from tensorgen.expr import Tensor, compute, maximum
+from tensorgen.lower import lower
+from tensorgen.scalar_ops import (
+    EXP_NONPOSITIVE,
+    MAX_NUMBER,
+    QUOTIENT,
+    RECIPROCAL_REST,
+    RESCALED,
+    SCALAR_OPS,
+)
+from tensorgen.sketch import default_schedule
+from tensorgen.target import Target
 from tensorgen.task import Task
 from tensorgen.types import TensorType, float32, float64
 
@@ -23,6 +35,17 @@ def doubled() -> Task:
 def test_equal_content_is_an_equal_task() -> None:
     assert doubled() == doubled()
     assert len({doubled(), doubled()}) == 1
+
+
+def test_a_task_goes_to_another_process_and_comes_back() -> None:
+    """With every operator, those that lowering makes and those whose meaning is a closure, too."""
+    assert pickle.loads(pickle.dumps(doubled())) == doubled()
+    made = (QUOTIENT, RECIPROCAL_REST, RESCALED, EXP_NONPOSITIVE, MAX_NUMBER)
+    for op in (*SCALAR_OPS, *made):
+        assert pickle.loads(pickle.dumps(op)) is op
+    schedule = default_schedule(doubled(), Target.named("c99"), 1)
+    kernel = lower(doubled(), schedule).kernel
+    assert str(pickle.loads(pickle.dumps(kernel))) == str(kernel)
 
 
 def test_everything_is_part_of_the_identity() -> None:

@@ -1,0 +1,143 @@
+"""Printed candidates to shared libraries, several to a file; who is refused is refused alone.
+
+What it does: compiles files of candidates as libraries are compiled, in threads that keep to the
+cores they are given, and halves a file that the compiler refuses until it is known which candidate
+it is. What it does not: load or run what it built.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+from tensorgen.build import BuildError, build_library, find_compiler
+from tensorgen.target import Target
+from tensorgen.tune.candidate_source import (
+    CandidateFile,
+    PrintedKernel,
+    candidate_file,
+    function_name,
+)
+from tensorgen.tune.fields import one_line
+from tensorgen.tune.intrinsics import HEADER, intrinsics_of
+from tensorgen.tune.outcome import NotBuilt
+
+DRAFT_FLAGS = (
+    "-O1", "-fno-tree-bit-ccp", "-fno-tree-pta", "-fno-tree-sink", "-fno-tree-dse",
+    "-fno-ipa-modref", "-fno-ipa-pure-const",
+)  # fmt: skip
+"""Passes of gcc that kernels written in intrinsics need, and no others: the same speed to within a
+percent or two for less than half of the compiler's time."""
+
+_NO_ROOM = "No space left on device"
+
+SECONDS_EACH = 30.0
+"""A compiler may take so long for each candidate of a file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A candidate in a library: the function that calls it."""
+
+    library: Path
+    function: str
+
+
+class CandidateBuilder:
+    """Compiles candidates for a target; libraries go to `folder`, which the caller removes."""
+
+    def __init__(
+        self,
+        target: Target,
+        threads: int,
+        folder: Path,
+        *,
+        strict: bool,
+        cores: Sequence[int],
+    ) -> None:
+        self._target = target
+        self._threads = threads
+        self._folder = folder
+        self._strict = strict
+        self._intrinsics = intrinsics_of(find_compiler(target), target)
+        self._pool = ThreadPoolExecutor(
+            max_workers=len(cores) or os.cpu_count(), initializer=_keep_to, initargs=(tuple(cores),)
+        )
+
+    def __enter__(self) -> CandidateBuilder:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Waits for the compilers that are at work, and ends the threads."""
+        self._pool.shutdown(cancel_futures=True)
+
+    def start(
+        self, printed: Sequence[PrintedKernel], *, draft: bool
+    ) -> Future[list[Built | NotBuilt]]:
+        """Begins to compile candidates, all in one file; a draft with fewer passes than a library.
+        The result raises BuildError if there is no room for libraries, whatever they are of."""
+        return self._pool.submit(self._built, tuple(printed), DRAFT_FLAGS if draft else ())
+
+    def _built(
+        self, printed: Sequence[PrintedKernel], draft_flags: tuple[str, ...]
+    ) -> list[Built | NotBuilt]:
+        file = candidate_file(printed, self._target, self._threads, strict=self._strict)
+        try:
+            library = self._library(file, len(printed), draft_flags)
+        except BuildError as error:
+            if isinstance(error.__cause__, OSError) or _NO_ROOM in error.log:
+                raise
+            if len(printed) == 1:
+                return [NotBuilt(one_line(error))]
+            half = len(printed) // 2
+            return [
+                *self._built(printed[:half], draft_flags),
+                *self._built(printed[half:], draft_flags),
+            ]
+        return [Built(library, function_name(number)) for number in range(len(printed))]
+
+    def _library(self, file: CandidateFile, count: int, draft_flags: tuple[str, ...]) -> Path:
+        """The library of a file of so many candidates. Raises BuildError."""
+        if self._intrinsics is not None:
+            text = b"".join(
+                t if isinstance(t, bytes) else t.encode() for t in file.sources.values()
+            )
+            header = self._intrinsics.part_for(text.decode())
+            # Fails for what the part lacks, too: then the compiler's own header decides.
+            with suppress(BuildError):
+                return self._compiled(file, {HEADER: header}, ("-I.", *draft_flags), count)
+        return self._compiled(file, {}, (), count)
+
+    def _compiled(
+        self, file: CandidateFile, headers: dict[str, str], flags: tuple[str, ...], count: int
+    ) -> Path:
+        return build_library(
+            {**file.sources, **headers},
+            target=self._target,
+            flags=flags,
+            source_flags=file.source_flags,
+            strict=self._strict,
+            threads=self._threads,
+            cache=self._folder,
+            timeout_seconds=SECONDS_EACH * (1 + count),
+        )
+
+
+def _keep_to(cores: Sequence[int]) -> None:
+    """Keeps this thread, and the compilers that it starts, to some cores; where the system lets a
+    thread choose."""
+    if cores and hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, cores)

@@ -1,0 +1,133 @@
+"""Many kernels as one C file, with a function for each that calls it again and again.
+
+What it does: lowers and prints candidates as a library's kernels are, and puts them into one file
+to be compiled as those are. What it does not: compile, or choose what runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from tensorgen.emit import Spelling, emit_kernel
+from tensorgen.lower import Lowered, lower
+from tensorgen.module import kernels_files, source_flags
+from tensorgen.module_spec import ARENA_ALIGN, Arena, Call, Kernel, Module
+from tensorgen.ports import Port
+from tensorgen.schedule import Schedule
+from tensorgen.target import Target
+from tensorgen.task import Task
+from tensorgen.types import TensorType, float32
+
+_NAME = "timed"
+_PLACEHOLDER = "tasor_timed_kernel"
+"""The name that a kernel is printed under, so that equal kernels have equal text."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PrintedKernel:
+    """A task under a schedule, lowered and printed. `kernel` has a name that is to be replaced."""
+
+    lowered: Lowered
+    kernel: Kernel
+
+    @property
+    def text(self) -> str:
+        """The C text: kernels with the same text do the same in the same time."""
+        return self.kernel.text
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateFile:
+    """A C file of candidates and its headers, with the flags for it. Number n is called by the
+    function `timed_n(void **operands, long sets, long calls)`."""
+
+    sources: dict[str, str | bytes]
+    source_flags: dict[str, tuple[str, ...]]
+
+
+def printed_kernel(
+    task: Task, schedule: Schedule, target: Target, *, strict: bool
+) -> PrintedKernel:
+    """The kernel of a task under a schedule. Raises ScheduleError if they do not fit."""
+    lowered = lower(task, schedule)
+    kernel = emit_kernel(lowered.kernel, _PLACEHOLDER, Spelling(target.isa, strict), "", "")
+    return PrintedKernel(lowered, kernel)
+
+
+def function_name(number: int) -> str:
+    """The function that calls a candidate."""
+    return f"{_NAME}_{number}"
+
+
+def candidate_file(
+    printed: Sequence[PrintedKernel], target: Target, threads: int, *, strict: bool
+) -> CandidateFile:
+    """The file of some candidates."""
+    kernels = tuple(
+        replace(
+            entry.kernel,
+            name=f"kernel_{number}",
+            text=entry.kernel.text.replace(_PLACEHOLDER, f"kernel_{number}"),
+        )
+        for number, entry in enumerate(printed)
+    )
+    module = _module(kernels, target, threads, strict)
+    name = f"{_NAME}_kernels.c"
+    sources: dict[str, str | bytes] = dict(kernels_files(module))
+    calls = "\n".join(_calls(number, kernel, threads) for number, kernel in enumerate(kernels))
+    text = sources[name]
+    sources[name] = (text if isinstance(text, bytes) else text.encode()) + calls.encode() + b"\n"
+    return CandidateFile(sources, {name: source_flags(module)[name]})
+
+
+def _module(kernels: tuple[Kernel, ...], target: Target, threads: int, strict: bool) -> Module:
+    """A library of the kernels. Its own steps call them on nothing and are never run."""
+    most = max(len(kernel.parameters) for kernel in kernels)
+    return Module(
+        name=_NAME,
+        inputs=(),
+        outputs=(Port("out", TensorType(float32, (1,))),),
+        constants=(),
+        kernels=kernels,
+        calls=tuple(
+            Call(
+                kernel.name,
+                tuple(Arena(ARENA_ALIGN * n) for n in range(len(kernel.parameters))),
+                "",
+            )
+            for kernel in kernels
+        ),
+        arena_bytes=ARENA_ALIGN * most,
+        target=target,
+        threads=threads,
+        strict=strict,
+        weights="c",
+        self_test=None,
+        metadata={},
+    )
+
+
+def _calls(number: int, kernel: Kernel, threads: int) -> str:
+    """The function that calls a kernel, on one set of operands after the other."""
+    name = f"void {function_name(number)}(void **operands, long sets, long calls)"
+    team = (f"    TASOR_TEAM({threads})",) if kernel.parallel else ()
+    # The next call reads and writes the same memory.
+    wait = ("        TASOR_WAIT_FOR_TEAM;",) if kernel.open_end else ()
+    arguments = ", ".join(
+        f"({'' if parameter.writes else 'const '}{parameter.dtype.c_name} *)p[{position}]"
+        for position, parameter in enumerate(kernel.parameters)
+    )
+    lines = (
+        f"{name};",
+        name,
+        "{",
+        *team,
+        "    for (long n = 0; n < calls; n++) {",
+        f"        void **p = operands + n % sets * {len(kernel.parameters)};",
+        f"        {kernel.name}({arguments});",
+        *wait,
+        "    }",
+        "}",
+    )
+    return "\n".join(lines)

@@ -1,0 +1,186 @@
+"""A learned cost model: gradient-boosted trees on what the analytical estimate gets wrong.
+
+It predicts the logarithm of measured over estimated seconds for each family of schedules, from
+features that all tasks share: what was measured of one task helps with the next, and before enough
+was measured the model is the analytical one. Fitting is cheap: few bins, small trees, and only when
+there is a quarter more to learn from. (Ansor, Zheng et al., OSDI 2020, section 5.2, fits trees to
+throughput from scratch; a learned factor on a hand-written model is Adams et al.'s, SIGGRAPH 2019.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import inf, log
+from statistics import median
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorgen.tune.features import features
+from tensorgen.tune.space import Candidate, Space
+
+LEAST_TRIALS = 16
+"""Trials of a family before anything is fitted to them."""
+
+GROWTH = 1.25
+"""By how much the trials of a family grow before the next fit."""
+
+MOST_TRIALS = 3000
+"""Trials of a family that a fit takes; the latest."""
+
+MOST_RESIDUAL = 4.0
+"""Beyond this logarithm, how wrong the estimate is no longer matters."""
+
+OWN_TRIALS = 4
+"""Trials of a task that weigh as much as what others say about how far off its estimates are."""
+
+TREES, LEAVES, BINS, RATE = 25, 8, 32, 0.12
+"""Size of the model."""
+
+LEAST_OF_A_LEAF = 8
+"""Trials of a leaf, at least: single ones may have been disturbed."""
+
+OUTLYING, LEAST_OUTLYING = 3.0, 0.2
+"""A trial that is further off than so many times the median distance from the median is taken to be
+so far off, and no less than the second figure: it was disturbed, or the estimate is of no use
+there."""
+
+
+class ModelMissing(ImportError):
+    """The library of the learned model is not installed. The message is one line."""
+
+
+@dataclass
+class _Family:
+    """The trials of one family: features, logarithms of measured over estimated seconds, weights,
+    and the tasks they are of. `fitted` is the number of trials that `trees` were fitted to. How far
+    off they are for a task is remembered in `offsets`, with the numbers of trials then."""
+
+    rows: list[NDArray[np.float64]] = field(default_factory=list)
+    residuals: list[float] = field(default_factory=list)
+    speeds: list[float] = field(default_factory=list)
+    tasks: list[bytes] = field(default_factory=list)
+    fitted: int = 0
+    trees: Any = None
+    offsets: dict[bytes, tuple[int, int, float]] = field(default_factory=dict)
+
+    def is_due(self) -> bool:
+        """Whether a fit is worth its time."""
+        return len(self.rows) >= max(LEAST_TRIALS, self.fitted * GROWTH)
+
+
+class LearnedModel:
+    """Scores by the estimate, corrected by what was measured. One for any number of tasks.
+
+    Raises ModelMissing if scikit-learn is not installed.
+    """
+
+    def __init__(self, seed: int = 0) -> None:
+        self._regressor, self._pools = _library()
+        self._seed = seed
+        self._families: dict[str, _Family] = {}
+        self._best: dict[bytes, float] = {}
+
+    def observe(self, space: Space, candidate: Candidate, seconds: float) -> None:
+        """A candidate took so many seconds; what is not finite teaches nothing."""
+        estimate = space.estimate(candidate)
+        if not 0 < seconds < inf or not 0 < estimate < inf:
+            return
+        [(name, (_, rows))] = features(space, [candidate]).items()
+        family = self._families.setdefault(name, _Family())
+        residual = log(seconds / estimate)
+        family.rows.append(rows[0])
+        family.residuals.append(max(min(residual, MOST_RESIDUAL), -MOST_RESIDUAL))
+        family.speeds.append(1.0 / seconds)
+        digest = space.task.digest
+        family.tasks.append(digest)
+        self._best[digest] = min(seconds, self._best.get(digest, inf))
+
+    def seconds(self, space: Space, candidates: Sequence[Candidate]) -> NDArray[np.float64]:
+        """Expected seconds of one call, for each candidate."""
+        found = np.array([space.estimate(candidate) for candidate in candidates])
+        legal = [place for place, seconds in enumerate(found) if seconds < inf]
+        groups = features(space, [candidates[place] for place in legal])
+        for name, (places, rows) in groups.items():
+            at = [legal[place] for place in places]
+            found[at] *= np.exp(self._corrections(name, rows, space.task.digest))
+        return found
+
+    def _corrections(
+        self, name: str, rows: NDArray[np.float64], task: bytes
+    ) -> NDArray[np.float64]:
+        """The logarithms of measured over estimated seconds that are expected."""
+        family = self._families.get(name)
+        if family is None:
+            everything = [r for other in self._families.values() for r in other.residuals]
+            return np.full(len(rows), median(everything) if everything else 0.0)
+        if family.is_due():
+            self._fit(family)
+        if family.trees is None:
+            own = (r for r, t in zip(family.residuals, family.tasks, strict=True) if t == task)
+            return np.full(len(rows), median(list(own) or family.residuals))
+        return self._predicted(family, rows) + self._offset(family, task)
+
+    def _offset(self, family: _Family, task: bytes) -> float:
+        """By how much the trees are off for a task, less than that if it has few trials."""
+        fitted, count, offset = family.offsets.get(task, (0, 0, 0.0))
+        if (fitted, count) == (family.fitted, len(family.rows)):
+            return offset
+        own = [n for n, digest in enumerate(family.tasks) if digest == task]
+        offset = 0.0
+        if own:
+            predicted = self._predicted(family, np.stack([family.rows[n] for n in own]))
+            residuals = np.array([family.residuals[n] for n in own])
+            offset = float((residuals - predicted).sum()) / (len(own) + OWN_TRIALS)
+        family.offsets[task] = family.fitted, len(family.rows), offset
+        return offset
+
+    def _fit(self, family: _Family) -> None:
+        """Fit the trees of a family to its latest trials, fast ones before slow ones."""
+        latest = slice(-MOST_TRIALS, None)
+        weights = [
+            max(speed * self._best[task], 0.05)
+            for speed, task in zip(family.speeds[latest], family.tasks[latest], strict=True)
+        ]
+        trees = self._regressor(
+            max_iter=TREES, max_leaf_nodes=LEAVES, max_bins=BINS, learning_rate=RATE,
+            min_samples_leaf=LEAST_OF_A_LEAF, l2_regularization=1.0, early_stopping=False,
+            random_state=self._seed,
+        )  # fmt: skip
+        with self._one_thread():
+            trees.fit(np.stack(family.rows[latest]), _tamed(family.residuals[latest]), weights)
+        family.trees, family.fitted = trees, len(family.rows)
+
+    def _predicted(self, family: _Family, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        with self._one_thread():
+            predicted: NDArray[np.float64] = family.trees.predict(rows)
+        return predicted
+
+    def _one_thread(self) -> Any:
+        """While it is entered, the library starts no threads: small fits are slower with them, and
+        processes that fork later must not have any."""
+        return self._pools.limit(limits=1, user_api="openmp")
+
+
+def _tamed(residuals: Sequence[float]) -> NDArray[np.float64]:
+    """The same without outliers."""
+    values = np.array(residuals)
+    middle = np.median(values)
+    most = max(OUTLYING * float(np.median(np.abs(values - middle))), LEAST_OUTLYING)
+    tamed: NDArray[np.float64] = np.clip(values, middle - most, middle + most)
+    return tamed
+
+
+def _library() -> tuple[Any, Any]:
+    """The class of the model, and what controls the threads of its library."""
+    try:
+        from sklearn.ensemble import HistGradientBoostingRegressor
+        from threadpoolctl import ThreadpoolController
+    except ImportError:
+        raise ModelMissing(
+            "cost model: expected scikit-learn, which is not installed; install it, or tune by the "
+            "analytical model"
+        ) from None
+    return HistGradientBoostingRegressor, ThreadpoolController()

@@ -1,0 +1,38 @@
+"""What the tuner asks of whoever measures, here or on another machine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from tensorgen.schedule import Schedule
+from tensorgen.task import Task
+from tensorgen.tune.outcome import Outcome, seconds_of
+
+
+class MeasureError(RuntimeError):
+    """Nothing can be measured: not for want of a good candidate, but of a machine that does it. The
+    message is one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The outcome of each schedule of a batch, in order, and that of the incumbent, which took
+    turns with them: a machine that is slower for a while is so for both."""
+
+    outcomes: tuple[Outcome, ...]
+    incumbent: Outcome
+
+    @property
+    def incumbent_seconds(self) -> float:
+        """Seconds of a call of the incumbent; infinite if it failed."""
+        return seconds_of(self.incumbent)
+
+
+class Measurer(Protocol):
+    """Measures schedules of a task."""
+
+    def measure(self, task: Task, schedules: Sequence[Schedule], incumbent: Schedule) -> Measured:
+        """Time the schedules against the incumbent. Raises MeasureError."""
+        ...

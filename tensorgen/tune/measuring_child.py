@@ -1,0 +1,262 @@
+"""A process that runs kernels for another one, and may end by what they do.
+
+What it does: forks; in the copy, limits memory and time, goes to the cores it was given, calls
+kernels when it is asked to, and compares the result of each one's first call. To its parent it is
+an object that runs a candidate and says how long it took, or how it ended. It needs the standard
+library alone (see `measuring_process`).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tensorgen.tune.measuring_memory import Memory
+
+PATIENCE = 30.0
+"""A kernel that uses no processor time, waiting for ever, ends after so many times its limit."""
+
+_PR_SET_PDEATHSIG = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """Why a candidate gives no more figures: "wrong", "crashed", "took too long" or "not built" (it
+    cannot be loaded), and a line about it."""
+
+    status: str
+    text: str
+
+
+class Child:
+    """The process for one request; `operand` gives the memory of a file and a copy."""
+
+    def __init__(self, request: dict[str, Any], operand: Callable[[str, int], Memory]) -> None:
+        self._limit = float(request["limit_seconds"])
+        commands, self._commands = os.pipe()
+        self._replies, replies = os.pipe()
+        self._unread = b""
+        parent = os.getpid()
+        self._pid = os.fork()
+        if self._pid == 0:
+            status = 1
+            try:
+                os.close(self._commands)
+                os.close(self._replies)
+                _serve(request, operand, commands, replies, parent)
+                status = 0
+            finally:
+                # Whatever happens, the copy must not go on as its parent.
+                os._exit(status)
+        os.close(commands)
+        os.close(replies)
+
+    def run(self, number: int, calls: int) -> float | Ended:
+        """Seconds of so many calls of a candidate."""
+        try:
+            os.write(self._commands, f"{number} {calls}\n".encode())
+        except BrokenPipeError:
+            return self._how_it_ended()
+        answer = self._answer(time.monotonic() + PATIENCE * self._limit)
+        if answer is None:
+            os.kill(self._pid, signal.SIGKILL)
+            return Ended("took too long", "")
+        if not answer:
+            return self._how_it_ended()
+        kind, _, text = answer.partition(" ")
+        return float(text) if kind == "seconds" else Ended(kind.replace("-", " "), text)
+
+    def _answer(self, deadline: float) -> str | None:
+        """One line; "" at the end, None past the deadline."""
+        while b"\n" not in self._unread:
+            left = deadline - time.monotonic()
+            if left <= 0 or not select.select([self._replies], [], [], left)[0]:
+                return None
+            more = os.read(self._replies, 1 << 16)
+            if not more:
+                return ""
+            self._unread += more
+        line, _, self._unread = self._unread.partition(b"\n")
+        return line.decode("utf-8", "replace")
+
+    def _how_it_ended(self) -> Ended:
+        _, status = os.waitpid(self._pid, 0)
+        self._pid = 0
+        code = os.waitstatus_to_exitcode(status)
+        if code == -signal.SIGPROF:
+            return Ended("took too long", "")
+        if code >= 0:
+            return Ended("crashed", f"its process ended with status {code}")
+        name = signal.Signals(-code).name
+        told = {"SIGILL": ", an instruction that this processor lacks"}.get(name, "")
+        return Ended("crashed", f"signal {-code} ({name}){told}")
+
+    def end(self) -> None:
+        """Ends the process and waits until it is gone."""
+        os.close(self._commands)
+        os.close(self._replies)
+        if self._pid:
+            os.kill(self._pid, signal.SIGKILL)
+            os.waitpid(self._pid, 0)
+            self._pid = 0
+
+
+def _serve(
+    request: dict[str, Any],
+    operand: Callable[[str, int], Memory],
+    commands: int,
+    replies: int,
+    parent: int,
+) -> None:
+    """Runs what is asked for until there are no more commands."""
+    _limit(request, parent)
+    candidates = [_Candidate(entry) for entry in request["candidates"]]
+    room = _Room(request, operand)
+    checker = ctypes.CDLL(request["checker"]) if request["checker"] else None
+    limit = request["limit_seconds"]
+    with os.fdopen(commands, "r") as lines:
+        for line in lines:
+            number, calls = map(int, line.split())
+            # Processor time, not the clock: others may be using the machine.
+            signal.setitimer(signal.ITIMER_PROF, limit * request["threads"])
+            try:
+                answer = candidates[number].run(calls, room, checker)
+            except (OSError, AttributeError, MemoryError) as error:
+                answer = f"not-built {type(error).__name__}: {error}"
+            signal.setitimer(signal.ITIMER_PROF, 0)
+            os.write(replies, (" ".join(answer.split()) + "\n").encode("utf-8", "replace"))
+
+
+def _limit(request: dict[str, Any], parent: int) -> None:
+    """Limits what this process may take, and where it runs."""
+    for name in (signal.SIGPROF, signal.SIGTERM):
+        signal.signal(name, signal.SIG_DFL)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if sys.platform == "linux":
+        with open("/proc/self/statm", encoding="ascii") as file:
+            mapped = int(file.read().split()[0]) * resource.getpagesize()
+        _, most = resource.getrlimit(resource.RLIMIT_AS)
+        allowed = mapped + sum(written_sizes(request).values()) + request["spare_bytes"]
+        if most == resource.RLIM_INFINITY or allowed < most:
+            resource.setrlimit(resource.RLIMIT_AS, (allowed, most))
+        # Else a kernel would run on for as long as its limits allow if our parent is killed.
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:
+            os._exit(1)
+        if request["cores"]:
+            os.sched_setaffinity(0, request["cores"])
+
+
+class _Room:
+    """Memory for a request: operands that are read, and for each position of a parameter one piece
+    that candidates write to, as large as any of them needs."""
+
+    def __init__(self, request: dict[str, Any], operand: Callable[[str, int], Memory]) -> None:
+        self.operand = operand
+        self._sizes = written_sizes(request)
+        self._written: dict[int, Memory] = {}
+
+    def written(self, turn: int) -> Memory:
+        """The memory for the parameter at a position."""
+        if turn not in self._written:
+            self._written[turn] = Memory(self._sizes[turn], turn)
+        return self._written[turn]
+
+
+def written_sizes(request: dict[str, Any]) -> dict[int, int]:
+    """The most bytes that a candidate writes to, for each position of a parameter."""
+    sizes: dict[int, int] = {}
+    for candidate in request["candidates"]:
+        for turn, buffer in enumerate(candidate["buffers"]):
+            if "file" not in buffer:
+                sizes[turn] = max(sizes.get(turn, 0), buffer["bytes"])
+    return sizes
+
+
+class _Candidate:
+    """One kernel, loaded and checked when it is first called."""
+
+    def __init__(self, entry: dict[str, Any]) -> None:
+        self._entry = entry
+        self._function: Any = None
+        self._pointers: Any = None
+        self._set_bytes = len(entry["buffers"]) * ctypes.sizeof(ctypes.c_void_p)
+        self._turn = 0
+
+    def run(self, calls: int, room: _Room, checker: ctypes.CDLL | None) -> str:
+        """Seconds of so many calls, or what is wrong with the result of the first one."""
+        if self._function is None:
+            difference = self._prepare(room, checker)
+            if difference:
+                return f"wrong {difference}"
+        # Runs go on with the set after the last one's: it has not been read for the longest time.
+        count = self._entry["sets"]
+        place = ctypes.byref(self._pointers, self._turn * self._set_bytes)
+        self._turn = (self._turn + calls) % count
+        started = time.perf_counter()
+        self._function(place, count, calls)
+        return f"seconds {time.perf_counter() - started!r}"
+
+    def _prepare(self, room: _Room, checker: ctypes.CDLL | None) -> str:
+        """Loads the kernel and calls it once; what is wrong with its result, if anything is."""
+        entry = self._entry
+        buffers = entry["buffers"]
+        function = getattr(ctypes.CDLL(entry["library"]), entry["function"])
+        function.restype = None
+        function.argtypes = (ctypes.c_void_p, ctypes.c_long, ctypes.c_long)
+        sets = []
+        for number in range(entry["sets"]):
+            for turn, buffer in enumerate(buffers):
+                if "file" in buffer:
+                    copy = number if buffer.get("copies") else 0
+                    sets.append(room.operand(buffer["file"], copy))
+                else:
+                    sets.append(room.written(turn))
+        # Twice over, so that a run may begin with any of them.
+        addresses = [memory.address for memory in (*sets, *sets)]
+        pointers = (ctypes.c_void_p * len(addresses))(*addresses)
+        first = sets[: len(buffers)]
+        for memory, buffer in zip(first, buffers, strict=True):
+            if "file" not in buffer:
+                memory.forget(buffer["bytes"])
+        function(pointers, 1, 1)
+        self._function, self._pointers = function, pointers
+        for memory, buffer in zip(first, buffers, strict=True):
+            if not memory.is_guarded(buffer["bytes"]):
+                return "a store next to one of its buffers"
+            if checker is not None and "expected" in buffer:
+                difference = _difference(memory, buffer, room, checker)
+                if difference:
+                    return difference
+        return ""
+
+
+def _difference(memory: Memory, buffer: dict[str, Any], room: _Room, checker: ctypes.CDLL) -> str:
+    """What is wrong with a result; nothing if it is close to what is expected."""
+    values = (ctypes.c_double * 2)()
+    first = ctypes.c_long(0)
+    check = getattr(checker, buffer["check"])
+    check.restype = ctypes.c_long
+    count = check(
+        ctypes.c_void_p(memory.address),
+        ctypes.c_void_p(room.operand(buffer["expected"], 0).address),
+        ctypes.c_long(buffer["count"]),
+        ctypes.c_double(buffer["absolute"]),
+        ctypes.c_double(buffer["relative"]),
+        ctypes.byref(first),
+        values,
+    )
+    if count <= buffer["allowed"]:
+        return ""
+    return (
+        f"{count} of {buffer['count']} elements, first element {first.value}: "
+        f"expected {values[0]:.9g}, got {values[1]:.9g}"
+    )

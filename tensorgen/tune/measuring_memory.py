@@ -1,0 +1,79 @@
+"""The memory of kernels that are measured: operands, results and scratch, between guards.
+
+What it does: maps anonymous memory, fills it from files, and finds out whether a kernel stored
+outside of what it was given. It needs the standard library alone, since the process that measures
+has nothing else. What it does not: know what the bytes mean.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+
+GUARD_BYTES = 64
+"""In front of and behind every piece of memory; addresses are multiples of it."""
+
+_GUARD = b"\xa5" * GUARD_BYTES
+_UNSET = 0xFF  # a pattern that is no number in any float type
+
+_HUGE_BYTES = 4 << 20
+"""From here on we ask for large pages, as numpy does for the arrays of a real call."""
+
+_STAGGER_LINES = 5
+_MOST_LINES = 32
+
+
+class Memory:
+    """`size` bytes at an `address` that is a multiple of 64, with guards around them.
+
+    Pieces with different `turn`s begin at different places of a page: memory that all begins at the
+    same one shares few sets of a cache, which real operands do not.
+    """
+
+    def __init__(self, size: int, turn: int = 0) -> None:
+        self._offset = GUARD_BYTES * (1 + turn * _STAGGER_LINES % _MOST_LINES)
+        self.size = size
+        self._map = mmap.mmap(-1, self._offset + size + GUARD_BYTES)
+        if size >= _HUGE_BYTES and hasattr(mmap, "MADV_HUGEPAGE"):
+            self._map.madvise(mmap.MADV_HUGEPAGE)
+        self._start = ctypes.c_char.from_buffer(self._map)
+        self.address = ctypes.addressof(self._start) + self._offset
+        self._guard(size)
+
+    @staticmethod
+    def of_file(path: str, turn: int = 0) -> Memory:
+        """The content of a file. Raises OSError."""
+        with open(path, "rb") as file:
+            content = file.read()
+        memory = Memory(len(content), turn)
+        memory._map[memory._offset : memory._offset + memory.size] = content
+        return memory
+
+    def copy(self, turn: int) -> Memory:
+        """The same content elsewhere."""
+        memory = Memory(self.size, turn)
+        ctypes.memmove(memory.address, self.address, self.size)
+        return memory
+
+    def forget(self, size: int) -> None:
+        """Overwrites the first bytes, so that what a kernel does not store there is seen, and puts
+        a guard behind them."""
+        ctypes.memset(self.address, _UNSET, size)
+        self._guard(size)
+
+    def is_guarded(self, size: int) -> bool:
+        """Whether nobody stored next to the first `size` bytes."""
+        before, behind = self._offset - GUARD_BYTES, self._offset + size
+        return (
+            self._map[before : self._offset] == _GUARD
+            and self._map[behind : behind + GUARD_BYTES] == _GUARD
+        )
+
+    def _guard(self, size: int) -> None:
+        self._map[self._offset - GUARD_BYTES : self._offset] = _GUARD
+        self._map[self._offset + size : self._offset + size + GUARD_BYTES] = _GUARD
+
+    def close(self) -> None:
+        """Gives the memory back."""
+        del self._start
+        self._map.close()

@@ -1,0 +1,123 @@
+"""Runs candidates and times them; for a process of its own, not to be imported by others.
+
+What it does: loads operands once, forks a process for each request, has it check and run the
+kernels as the race asks for, and starts another one where a kernel ends it, so that a crash or a
+hang costs the kernel that caused it. What it does not: compile, or know what kernels compute.
+
+It needs the standard library alone: it starts in milliseconds, has one thread and no OpenMP
+runtime, and may therefore fork. Requests and replies are lines of JSON on standard input and
+output:
+
+    {"threads": t, "cores": [c, …], "spare_bytes": b, "limit_seconds": s, "checker": path,
+     "rules": {…}, "incumbent": true,
+     "candidates": [{"library": path, "function": name, "sets": n,
+                     "buffers": [{"bytes": b, "file": path, "copies": true},
+                                 {"bytes": b, "expected": path, "check": name, "count": n,
+                                  "absolute": a, "relative": r, "allowed": n}, {"bytes": b}]}]}
+    {"results": [{"runs": [s, …], "lost": false, "status": "", "text": ""}, …]}
+
+The first candidate of a request with an incumbent is that. The end of the input ends the process.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from typing import Any
+
+from tensorgen.tune.measuring_child import Child, Ended
+from tensorgen.tune.measuring_memory import Memory
+from tensorgen.tune.race import RaceRules, Runner, race
+
+KEPT_BYTES = 1 << 30
+"""Operands that the current request does not need are kept up to this size."""
+
+
+def main() -> None:
+    """Answers requests until there are no more."""
+    # Who waits for us may be interrupted, and then ends us.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    operands = Operands()
+    for line in sys.stdin:
+        reply: dict[str, Any]
+        try:
+            reply = {"results": answer(json.loads(line), operands)}
+        except Exception as error:
+            reply = {"error": " ".join(f"{type(error).__name__}: {error}".split())}
+        sys.stdout.write(json.dumps(reply) + "\n")
+        sys.stdout.flush()
+
+
+class Operands:
+    """The operands read so far, by file and number of the copy."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[str, int], Memory] = {}
+
+    def prepare(self, request: dict[str, Any]) -> None:
+        """Reads what a request needs, and lets go of what it does not if there is too much."""
+        needed: dict[tuple[str, int], int] = {}
+        for candidate in request["candidates"]:
+            for turn, buffer in enumerate(candidate["buffers"]):
+                for path in (buffer.get("file"), buffer.get("expected")):
+                    copies = candidate["sets"] if buffer.get("copies") else 1
+                    if path is not None:
+                        needed |= {(path, copy): turn for copy in range(copies)}
+        kept = sum(memory.size for memory in self._kept.values())
+        for key in list(self._kept):
+            if kept > KEPT_BYTES and key not in needed:
+                memory = self._kept.pop(key)
+                kept -= memory.size
+                memory.close()
+        for key, turn in needed.items():
+            if key not in self._kept:
+                path, copy = key
+                first = self._kept.get((path, 0))
+                self._kept[key] = (
+                    Memory.of_file(path, turn) if first is None else first.copy(turn + copy)
+                )
+
+    def at(self, path: str, copy: int) -> Memory:
+        """A copy of what a file held."""
+        return self._kept[path, copy]
+
+
+def answer(request: dict[str, Any], operands: Operands) -> list[dict[str, Any]]:
+    """What came of each candidate of a request."""
+    operands.prepare(request)
+    candidates = request["candidates"]
+    ended: dict[int, Ended] = {}
+    children: list[Child] = []
+
+    def run(number: int, calls: int) -> float | None:
+        """Seconds of so many calls, by the child that is there or a new one."""
+        if not children:
+            children.append(Child(request, operands.at))
+        found = children[0].run(number, calls)
+        if isinstance(found, Ended):
+            ended[number] = found
+            children.pop().end()
+            return None
+        return found
+
+    runners = [Runner(number) for number in range(len(candidates))]
+    split = 1 if request["incumbent"] else 0
+    try:
+        race(runners[split:], runners[0] if split else None, RaceRules(**request["rules"]), run)
+    finally:
+        for child in children:
+            child.end()
+    return [
+        {
+            "runs": runner.runs,
+            "lost": runner.lost,
+            "status": ended[runner.number].status if runner.number in ended else "",
+            "text": ended[runner.number].text if runner.number in ended else "",
+        }
+        for runner in runners
+    ]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,112 @@
+"""The process that measures, from outside: started when it is first asked, ended by `close`.
+
+What it does: sends requests to `measuring_process` and reads what it found. It starts a new Python
+instead of a copy of this process: here are threads, perhaps an OpenMP runtime and whatever the
+caller has open, of which a copy would have half. What it does not: know what is measured.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from tensorgen.openmp_runtime import spinning_environment
+from tensorgen.tune.measurer import MeasureError
+
+_PROGRAM = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from tensorgen.tune.measuring_process import main
+main()
+"""
+_ROOT = Path(__file__).resolve().parent.parent.parent
+_STOP_SECONDS = 2.0
+
+
+class MeasuringWorker:
+    """A process that measures on request, one request at a time."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[str] | None = None
+
+    def ask(self, request: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """What came of each candidate of a request (see `measuring_process`).
+
+        A process that is gone, killed for its memory, say, is replaced once. Raises MeasureError.
+        """
+        line = json.dumps(request) + "\n"
+        answer = self._answer(line) or self._answer(line)
+        if not answer:
+            raise MeasureError(
+                "measuring: expected an answer from the process that measures, got its end, twice; "
+                "see whether the system ends processes for their memory"
+            )
+        found = json.loads(answer)
+        if "error" in found:
+            raise MeasureError(
+                f"measuring: expected figures, got {found['error']}; try again, and report this"
+            )
+        results: list[dict[str, Any]] = found["results"]
+        return results
+
+    def _answer(self, line: str) -> str:
+        """One line; nothing if the process ended."""
+        if self._process is None:
+            self._process = _started()
+        process = self._process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            process.stdin.write(line)
+            process.stdin.flush()
+            answer = process.stdout.readline()
+        except BrokenPipeError:
+            answer = ""
+        except BaseException:
+            # Interrupted between a question and its answer: it would answer the next one with it.
+            self.close()
+            raise
+        if not answer:
+            self.close()
+        return answer
+
+    def close(self) -> None:
+        """Ends the process, if there is one, and waits for it."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        assert process.stdin is not None
+        assert process.stdout is not None
+        with suppress(BrokenPipeError):
+            process.stdin.close()
+        try:
+            process.wait(_STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        process.stdout.close()
+
+
+def _started() -> subprocess.Popen[str]:
+    # Isolated, and with the standard library alone: it starts in milliseconds.
+    command = (sys.executable, "-I", "-S", "-c", _PROGRAM, str(_ROOT))
+    try:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=spinning_environment(),
+            encoding="utf-8",
+            process_group=0,
+        )
+    except OSError as error:
+        raise MeasureError(
+            f"measuring: expected to start {sys.executable}, got {error}; free some memory or "
+            "processes"
+        ) from None

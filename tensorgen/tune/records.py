@@ -1,0 +1,261 @@
+"""Trials on file: an SQLite file with one row a trial, for many tasks and machines.
+
+What it does: keeps trials, each batch a transaction, and finds the best schedule of a task for a
+setting, or says why there is none. What it does not: decide what a figure of another machine is
+worth, or read and write lines of JSON (`records_file`).
+
+A trial that is on file already is not added again, so that merging files is a union.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from tensorgen.sqlite_file import PATIENCE_SECONDS, SqliteFile
+from tensorgen.task import Task
+from tensorgen.tune.fields import FieldError, document_in, one_line, shown, whole
+from tensorgen.tune.outcome import Timed, outcome_of, parts_of
+from tensorgen.tune.schedule_text import schedule_of, schedule_text
+from tensorgen.tune.trial import Setting, Trial
+
+APPLICATION = 0x7A54_0001
+"""What a file of trials says it is (`PRAGMA application_id`)."""
+
+SCHEMA = 1
+"""The version of the table (`PRAGMA user_version`)."""
+
+_TABLE = """
+CREATE TABLE trials (
+    digest TEXT PRIMARY KEY, task TEXT NOT NULL, kind TEXT NOT NULL, sizes TEXT NOT NULL,
+    target TEXT NOT NULL, threads INTEGER NOT NULL, processor TEXT NOT NULL,
+    compiler TEXT NOT NULL, version TEXT NOT NULL, schedule TEXT NOT NULL, status TEXT NOT NULL,
+    seconds REAL, note TEXT NOT NULL, at TEXT NOT NULL)
+"""
+_INDICES = (
+    "CREATE INDEX trials_of_task ON trials (task)",
+    "CREATE INDEX trials_of_kind ON trials (kind, status)",
+)
+_COLUMNS = (
+    "task, target, threads, processor, compiler, version, schedule, status, seconds, note, at, "
+    "kind, sizes"
+)
+_INSERT = f"INSERT OR IGNORE INTO trials (digest, {_COLUMNS}) VALUES ({', '.join('?' * 14)})"
+_HERE = "target = ? AND threads = ? AND processor = ? AND compiler = ? AND version = ?"
+
+
+class RecordsError(ValueError):
+    """A file of trials cannot be used. The message is one line."""
+
+
+class Reason(Enum):
+    """Why there is no schedule on file for a task in a setting, the farthest first."""
+
+    NONE = "no record of this task"
+    TARGET = "records of this task for another target or number of threads only"
+    MACHINE = "records of this task from another machine only"
+    COMPILER = "records of this task with another compiler only"
+    VERSION = "records of this task by another version only"
+    FAILED = "no trial of this task gave a right result"
+
+
+@dataclass(frozen=True, slots=True)
+class Miss:
+    """No schedule on file for a task in a setting. `nearest` is the best trial of the setting most
+    like it, if there is one: another machine's, say."""
+
+    reason: Reason
+    nearest: Trial | None
+
+    def __str__(self) -> str:
+        if self.nearest is None:
+            return self.reason.value
+        found = self.nearest
+        detail = {
+            Reason.TARGET: f"{found.target}, {found.threads} threads",
+            Reason.MACHINE: found.processor,
+            Reason.COMPILER: found.compiler,
+            Reason.VERSION: found.version,
+        }.get(self.reason, "")
+        return f"{self.reason.value}{f' ({one_line(detail, 80)})' if detail else ''}"
+
+
+class TrialRecords:
+    """The trials in a file.
+
+    `tell` is given one line for each row that cannot be read, which is then passed over. Raises
+    RecordsError for a file that holds something else, was written by a newer Tasor, or cannot be
+    read or written.
+    """
+
+    def __init__(
+        self,
+        path: Path | str,
+        *,
+        tell: Callable[[str], None] = lambda line: None,
+        patience_seconds: float = PATIENCE_SECONDS,
+    ) -> None:
+        """Opens a file to write to; makes it if it is not there."""
+        self.path = Path(path)
+        self._tell = tell
+        self._file = SqliteFile(self.path, "a file of trials", RecordsError, patience_seconds)
+        if not self._is_prepared():
+            with self._file.writing() as connection:
+                if not self._check(connection):
+                    connection.execute(_TABLE)
+                    for index in _INDICES:
+                        connection.execute(index)
+                    connection.execute(f"PRAGMA application_id = {APPLICATION}")
+                    connection.execute(f"PRAGMA user_version = {SCHEMA}")
+
+    def _is_prepared(self) -> bool:
+        """Whether the file has its table. A file that may only be read is good for reading."""
+        if not self.path.exists():
+            return False
+        with self._file.reading() as connection:
+            return self._check(connection)
+
+    def _check(self, connection: sqlite3.Connection) -> bool:
+        """True for a file of trials, False for an empty one. Raises RecordsError."""
+        (application,) = connection.execute("PRAGMA application_id").fetchone()
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        if not (application or version or tables):
+            return False
+        if application != APPLICATION:
+            raise self._file.unusable("a database of another program", "name another file")
+        if version > SCHEMA:
+            raise self._file.unusable(
+                f"one of version {version}, where this Tasor reads {SCHEMA}", "use a newer Tasor"
+            )
+        return True
+
+    def add(self, trials: Iterable[Trial]) -> int:
+        """Put trials on file, all or none; how many of them were not there. Raises RecordsError."""
+        rows = [_row(trial) for trial in trials]
+        with self._file.writing() as connection:
+            before = connection.total_changes
+            connection.executemany(_INSERT, rows)
+            return connection.total_changes - before
+
+    def count(self) -> int:
+        """How many trials are on file."""
+        with self._file.reading() as connection:
+            (count,) = connection.execute("SELECT count(*) FROM trials").fetchone()
+        return int(count)
+
+    def all(self) -> tuple[Trial, ...]:
+        """Every trial, in the order of digests, which does not depend on who added it when."""
+        return self._trials("ORDER BY digest")
+
+    def of_task(self, task: Task | str, setting: Setting) -> tuple[Trial, ...]:
+        """The trials of a task in a setting, oldest first."""
+        where = f"WHERE task = ? AND {_HERE} ORDER BY at, digest"
+        return self._trials(where, _name(task), *_values(setting))
+
+    def best(self, task: Task | str, setting: Setting) -> Trial | Miss:
+        """The trial of the fastest schedule of a task in a setting; a miss says why there is none.
+
+        A schedule that was timed several times counts by the median, so that a single lucky run
+        does not win.
+        """
+        name = _name(task)
+        found = self._fastest(self._trials(f"WHERE task = ? AND {_HERE}", name, *_values(setting)))
+        if found is not None:
+            return found
+        return self._miss(name, setting)
+
+    def best_of_kind(self, kind: str, setting: Setting) -> tuple[Trial, ...]:
+        """The best trial of each task of a kind in a setting, in the order of their digests."""
+        where = f"WHERE kind = ? AND status = 'timed' AND {_HERE} ORDER BY task, digest"
+        by_task: dict[str, list[Trial]] = {}
+        for trial in self._trials(where, kind, *_values(setting)):
+            by_task.setdefault(trial.task, []).append(trial)
+        best = (self._fastest(trials) for trials in by_task.values())
+        return tuple(trial for trial in best if trial is not None)
+
+    def _miss(self, task: str, setting: Setting) -> Miss:
+        trials = self._trials("WHERE task = ?", task)
+        for reason, alike in (
+            (Reason.FAILED, _same(setting, "target threads processor compiler version")),
+            (Reason.VERSION, _same(setting, "target threads processor compiler")),
+            (Reason.COMPILER, _same(setting, "target threads processor")),
+            (Reason.MACHINE, _same(setting, "target threads")),
+            (Reason.TARGET, _same(setting, "")),
+        ):
+            near = [trial for trial in trials if alike(trial.setting)]
+            if near:
+                return Miss(reason, self._fastest(near))
+        return Miss(Reason.NONE, None)
+
+    def _fastest(self, trials: Sequence[Trial]) -> Trial | None:
+        """The latest trial of the schedule with the least median of seconds."""
+        timed: dict[str, list[tuple[str, str, float, Trial]]] = {}
+        for trial in trials:
+            if isinstance(trial.outcome, Timed):
+                entry = (trial.at, trial.digest, trial.outcome.seconds, trial)
+                timed.setdefault(schedule_text(trial.schedule), []).append(entry)
+        if not timed:
+            return None
+        least = min(timed, key=lambda text: (median(e[2] for e in timed[text]), text))
+        return max(timed[least], key=lambda entry: entry[:2])[3]
+
+    def _trials(self, where: str, *values: object) -> tuple[Trial, ...]:
+        with self._file.reading() as connection:
+            rows = connection.execute(f"SELECT {_COLUMNS} FROM trials {where}", values).fetchall()
+        found = []
+        for row in rows:
+            try:
+                found.append(_trial(row))
+            except FieldError as error:
+                self._tell(
+                    f"{self.path}: expected a trial of task {shown(row[0])}, got a row with "
+                    f"{one_line(error)}; passed over"
+                )
+        return tuple(found)
+
+
+def _name(task: Task | str) -> str:
+    return task if isinstance(task, str) else task.digest.hex()
+
+
+def _values(setting: Setting) -> tuple[object, ...]:
+    return (
+        setting.target, setting.threads, setting.processor, setting.compiler, setting.version,
+    )  # fmt: skip
+
+
+def _same(setting: Setting, names: str) -> Callable[[Setting], bool]:
+    """Whether another setting agrees in those fields."""
+    return lambda other: all(getattr(other, n) == getattr(setting, n) for n in names.split())
+
+
+def _row(trial: Trial) -> tuple[object, ...]:
+    status, seconds, note = parts_of(trial.outcome)
+    return (
+        trial.digest, trial.task, *_values(trial.setting), schedule_text(trial.schedule), status,
+        seconds, note, trial.at, trial.kind, " ".join(map(str, trial.sizes)),
+    )  # fmt: skip
+
+
+def _trial(row: Sequence[Any]) -> Trial:
+    """The trial of a row. Raises FieldError."""
+    (
+        task, target, threads, processor, compiler, version, schedule, status, seconds, note, at,
+        kind, sizes,
+    ) = row  # fmt: skip
+    texts = (task, target, processor, compiler, version, schedule, at, kind, sizes)
+    if not all(isinstance(text, str) for text in texts):
+        raise FieldError("columns: expected text, got something else")
+    if not all(size.isascii() and size.isdecimal() for size in sizes.split()):
+        raise FieldError(f"sizes: expected whole numbers, got {shown(sizes)}")
+    return Trial(
+        task, target, whole(threads, "threads", 1), processor, compiler, version,
+        schedule_of(document_in(schedule)), outcome_of(status, seconds, note), at, kind,
+        tuple(map(int, sizes.split())),
+    )  # fmt: skip

@@ -1,0 +1,52 @@
+"""Which sketch the next trial goes to: a bandit whose arms are sketches.
+
+An arm is worth the speed of the best schedule found in it, relative to the best of all, and more
+the fewer trials it has had: an algorithm that cannot win stops costing trials, and one that was
+unlucky is tried again later. Before its first trial an arm is worth what the estimate says. (UCB1:
+Auer, Cesa-Bianchi and Fischer, 2002.)
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from math import inf, log, sqrt
+
+EXPLORATION = 0.35
+"""How much more an arm is worth for the trials that it has not had."""
+
+
+class SketchBandit:
+    """Arms with the estimated seconds of the best schedule of each."""
+
+    def __init__(self, estimates: Sequence[float]) -> None:
+        assert estimates, "a space has a sketch"
+        self.estimates = tuple(estimates)
+        self.trials = [0] * len(estimates)
+        self.best = [inf] * len(estimates)
+
+    def observe(self, arm: int, seconds: float) -> None:
+        """A trial of an arm took so long; `inf` if it failed."""
+        self.trials[arm] += 1
+        self.best[arm] = min(self.best[arm], seconds)
+
+    def choose(self, pending: Iterable[int] = (), closed: Iterable[int] = ()) -> int | None:
+        """The arm that the next trial goes to, where trials of the arms in `pending` are under way;
+        None if all are `closed`."""
+        waiting, shut = Counter(pending), set(closed)
+        open_arms = [arm for arm in range(len(self.trials)) if arm not in shut]
+        total = sum(self.trials) + waiting.total()
+
+        def worth(arm: int) -> float:
+            had = self.trials[arm] + waiting[arm]
+            return self._speed(arm) + EXPLORATION * sqrt(log(total + 1) / (had + 1))
+
+        return max(open_arms, key=worth, default=None)
+
+    def _speed(self, arm: int) -> float:
+        """The speed of an arm relative to the best: measured, or as the estimates say."""
+        if self.trials[arm]:
+            fastest = min(self.best)
+            return fastest / self.best[arm] if self.best[arm] < inf else 0.0
+        least = min(self.estimates)
+        return least / self.estimates[arm] if 0 < self.estimates[arm] < inf else 0.0

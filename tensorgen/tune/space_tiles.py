@@ -1,0 +1,227 @@
+"""Register tiles as a space: one sketch for each way to read the factors, knobs for all else.
+
+What rules decide with zero trials (the order of loops, what is asked for ahead, blocks of sums, who
+makes a prologue, what threads share) are knobs here. Legal is what `lower_contraction` can make and
+whose partial sums fit the second-level cache, or those of the rule; the order of every sum is the
+same throughout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+
+from tensorgen.contraction import Contraction, Roles
+from tensorgen.machine import Core
+from tensorgen.schedule import RegisterTile, Schedule, VectorSource
+from tensorgen.sketch_tiles import LEAST_DEPTH, TileSketch, tile_sketches
+from tensorgen.task import Task
+from tensorgen.tune.space import Knob, Settings, Sketch
+
+FEWEST_ROWS_TO_PACK = 2
+"""Rows for which the vector factor may be packed at run time; the rule asks for more."""
+
+DEPARTURE = 1.01
+"""Factor of the estimate for each decision against the rules, of which it knows little."""
+
+FLAGS = (False, True)
+
+
+def tile_space(
+    task: Task, contraction: Contraction, core: Core, threads: int, *, strict: bool
+) -> Iterator[Sketch]:
+    """The sketches of a contraction in register tiles. If `strict`, only those that add up in the
+    order that the contraction as it is written has."""
+    ways: dict[tuple[int | None, int], list[TileSketch]] = {}
+    for count in sorted({1, threads}):
+        for tiles in tile_sketches(task, contraction, core, count):
+            ways.setdefault((tiles.copied, tiles.vector), []).append(tiles)
+    plain = {
+        _order(tiles.roles) for found in ways.values() for tiles in found if tiles.copied is None
+    }
+    for (copied, vector), found in ways.items():
+        if strict and copied is not None and {_order(tiles.roles) for tiles in found} - plain:
+            continue
+        for source in found[0].sources(FEWEST_ROWS_TO_PACK):
+            name = f"tile {source.value} {vector}" + ("" if copied is None else " copied")
+            variants = {(tiles.together, tiles.threads > 1): tiles for tiles in found}
+            yield TileSpace(variants, source, core).sketch(name)
+
+
+def _order(roles: Roles) -> tuple[int, ...]:
+    """What tells in which order products are added: the extents of the loops over them."""
+    return tuple(axis.extent for axis in roles.reduction)
+
+
+@dataclass(frozen=True)
+class TileSpace:
+    """The tiles whose vector factor comes from one source; `variants` by whether a prologue lies
+    together, and whether threads share the tiles."""
+
+    variants: Mapping[tuple[bool, bool], TileSketch]
+    source: VectorSource
+    core: Core
+
+    @property
+    def any(self) -> TileSketch:
+        """One of the variants, for what they have in common."""
+        return next(iter(self.variants.values()))
+
+    @cached_property
+    def shapes(self) -> frozenset[tuple[int, int]]:
+        """Rows and vectors that fit the registers."""
+        return frozenset(self.any.shapes())
+
+    @cached_property
+    def depths(self) -> tuple[int, ...]:
+        """Lengths of blocks of the sums that go round; 0 for sums as a whole."""
+        if not self.any.roles.rows:
+            return (0,)
+        return (0, *block_depths(self.any.roles))
+
+    def sketch(self, name: str) -> Sketch:
+        """The sketch of these tiles."""
+        return Sketch(
+            name,
+            "register_tile",
+            self.knobs,
+            self.build,
+            self.read,
+            self.seconds,
+            self.facts(),
+        )
+
+    @cached_property
+    def knobs(self) -> tuple[Knob, ...]:
+        """The decisions, those that never matter for this contraction with one value."""
+        tiles, source = self.any, self.source
+        may_turn = tiles.work.turned
+        packs_rows = tiles.constant[1 - tiles.vector] and bool(tiles.roles.rows)
+        inside = sorted({made[0] for found in self.variants.values() for made in found.prologues})
+        parallel = tuple(sorted({parallel for _, parallel in self.variants}))
+        ahead = any(found.may_ask_ahead(source) for found in self.variants.values())
+        packs = source is VectorSource.PACKED or packs_rows
+        grids = parallel[-1] and source is not VectorSource.RUNTIME
+        orders = (True,) if source is VectorSource.RUNTIME else FLAGS
+        return (
+            Knob("rows", tuple(range(1, max(rows for rows, _ in self.shapes) + 1))),
+            Knob("vectors", tuple(range(1, max(vectors for _, vectors in self.shapes) + 1))),
+            Knob("vectors_outer", orders),
+            Knob("row_packed", FLAGS if packs_rows else (False,)),
+            Knob("ahead", FLAGS if ahead else (False,)),
+            Knob("panels_ahead", FLAGS if packs else (False,)),
+            Knob("depth", self.depths),
+            Knob("turned", FLAGS if may_turn else (False,)),
+            Knob("together", tuple(sorted({together for together, _ in self.variants}))),
+            Knob("prologue", tuple(inside)),
+            Knob("grid", FLAGS if grids else (False,)),
+            Knob("parallel", parallel),
+        )
+
+    def build(self, settings: Settings) -> RegisterTile | None:
+        """The tile of these settings; None if it is none."""
+        tiles = self.variants.get((bool(settings["together"]), bool(settings["parallel"])))
+        if tiles is None:
+            return None
+        schedule = RegisterTile(
+            tiles.vector,
+            self.source,
+            row_packed=bool(settings["row_packed"]),
+            rows=int(settings["rows"]),
+            vectors=int(settings["vectors"]),
+            lanes=self.core.dialect.lanes,
+            vectors_outer=bool(settings["vectors_outer"]),
+            parallel=bool(settings["parallel"]),
+            grid=bool(settings["grid"]),
+            ahead=bool(settings["ahead"]),
+            panels_ahead=bool(settings["panels_ahead"]),
+            turned=bool(settings["turned"]),
+            prologue=int(settings["prologue"]),
+            together=bool(settings["together"]),
+            copied=tiles.copied,
+            depth=int(settings["depth"]),
+        )
+        return schedule if self._is_legal(tiles, schedule) else None
+
+    def _is_legal(self, tiles: TileSketch, schedule: RegisterTile) -> bool:
+        """Whether a tile fits the registers, and its parts each other."""
+        if (schedule.rows, schedule.vectors) not in self.shapes:
+            return False
+        if schedule.prologue not in {made[0] for made in tiles.prologues}:
+            return False
+        if schedule.ahead and not tiles.may_ask_ahead(self.source):
+            return False
+        if schedule.panels_ahead and not tiles.may_ask_for_panels(schedule):
+            return False
+        if schedule.grid and (schedule.depth or schedule.prologue or not schedule.parallel):
+            return False
+        if not schedule.depth:
+            return True
+        if not schedule.vectors_outer:
+            return False
+        if tiles.sums_bytes(schedule) <= self.core.second_cache:
+            return True
+        return schedule.depth == self._rule(tiles, schedule).depth
+
+    def _rule(self, tiles: TileSketch, schedule: RegisterTile) -> RegisterTile:
+        """The tile of the same size that rules choose."""
+        size = (schedule.together, schedule.parallel, schedule.rows, schedule.vectors)
+        known = self._rules.get(size)
+        if known is None:
+            known = tiles.by_rule(self.source, schedule.rows, schedule.vectors)
+            self._rules[size] = known
+        return known
+
+    @cached_property
+    def _rules(self) -> dict[tuple[bool, bool, int, int], RegisterTile]:
+        return {}
+
+    def read(self, schedule: Schedule) -> Settings | None:
+        """The settings of a schedule; None if it reads its factors in another way."""
+        if not isinstance(schedule, RegisterTile):
+            return None
+        tiles = self.any
+        way = (schedule.vector_operand, schedule.source, schedule.copied, schedule.backwards)
+        if way != (tiles.vector, self.source, tiles.copied, False):
+            return None
+        return {knob.name: getattr(schedule, knob.name) for knob in self.knobs}
+
+    def seconds(self, schedule: Schedule) -> float:
+        """The estimate, a little more for each decision against the rules."""
+        assert isinstance(schedule, RegisterTile)
+        tiles = self.variants[schedule.together, schedule.parallel]
+        rule = self._rule(tiles, schedule)
+        decided = ("vectors_outer", "row_packed", "ahead", "panels_ahead", "turned", "depth")
+        against = sum(getattr(schedule, name) != getattr(rule, name) for name in decided)
+        seconds = tiles.cycles(schedule) / self.core.frequency
+        return seconds * float(DEPARTURE**against)
+
+    def facts(self) -> dict[str, float]:
+        """Sizes of the contraction as these tiles see it."""
+        tiles = self.any
+        work = tiles.work
+        return {
+            "extent": work.rows,
+            "columns": work.columns,
+            "sum": work.depth,
+            "repeated": work.batch * work.outer_rows * work.outer_columns,
+            "lanes": self.core.dialect.lanes,
+            "element_bytes": work.element_bytes,
+            "vector_packed": self.source is not VectorSource.DIRECT,
+            "row_distance": work.row_distance or 0,
+            "contiguous": work.contiguous,
+            "copied": tiles.copied is not None,
+        }
+
+
+def block_depths(roles: Roles) -> tuple[int, ...]:
+    """The lengths of blocks in which a sum can be taken, shortest first: whole loops of the inner
+    axes, a divisor of the next."""
+    total = prod(axis.extent for axis in roles.reduction)
+    found, inside = set(), 1
+    for axis in reversed(roles.reduction):
+        found |= {inside * part for part in range(1, axis.extent + 1) if not axis.extent % part}
+        inside *= axis.extent
+    return tuple(sorted(depth for depth in found if LEAST_DEPTH <= depth < total))
