@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
+from types import MappingProxyType
 
 import numpy as np
 
@@ -69,13 +70,15 @@ class KernelRecord:
 
 @dataclass(frozen=True, slots=True)
 class Compilation:
-    """A module ready to print, and what the compiler knows of it."""
+    """A module ready to print, and what the compiler knows of it: `schedules` and `runs` of each
+    distinct task, the latter how often one run of the module computes it."""
 
     module: Module
     kernels: tuple[KernelRecord, ...]
     arena: Plan
     tasks: tuple[Task, ...]
     schedules: tuple[Schedule, ...]
+    runs: tuple[int, ...]
     weight_bytes: int
 
 
@@ -90,10 +93,12 @@ def compile_graph(
     metadata: Mapping[str, object],
     machine: Machine | None = None,
     filtering: bool = True,
+    schedules: Mapping[Task, Schedule] = MappingProxyType({}),
 ) -> Compilation:
     """The C library of a graph, as a module. Deterministic.
 
-    Schedules are chosen by the constants of `machine`; None means those typical for the target.
+    Tasks that `schedules` does not have are scheduled by the constants of `machine`; None means
+    those typical for the target.
     `filtering` lets convolutions be filtered with fewer products, which rounds more; never if
     `strict`. Raises TargetError if the target cannot address so much memory.
     """
@@ -105,8 +110,9 @@ def compile_graph(
         cost = AnalyticCost(target, threads, machine, filtering)
         layout = in_better_orders(layout, cost.cost)
     kernels = _lower_tasks(
-        layout, target, threads, machine=machine, filtering=filtering and not strict
+        layout, target, threads, schedules, machine=machine, filtering=filtering and not strict
     )
+    counts = Counter(step.task for step in layout.steps)
     constants = _Constants()
     arguments = [
         _packed_inputs(step, kernels[step.task], layout, constants) for step in layout.steps
@@ -160,6 +166,7 @@ def compile_graph(
         arena.plan,
         tuple(kernels),
         tuple(entry.schedule for entry in kernels.values()),
+        tuple(counts[task] for task in kernels),
         total,
     )
 
@@ -192,15 +199,23 @@ class _Entry:
 
 
 def _lower_tasks(
-    layout: Layout, target: Target, threads: int, *, machine: Machine, filtering: bool
+    layout: Layout,
+    target: Target,
+    threads: int,
+    schedules: Mapping[Task, Schedule],
+    *,
+    machine: Machine,
+    filtering: bool,
 ) -> dict[Task, _Entry]:
     """Every distinct task, scheduled and lowered once."""
     result: dict[Task, _Entry] = {}
     for step in layout.steps:
         if step.task not in result:
-            schedule = default_schedule(
-                step.task, target, threads, machine=machine, filtering=filtering
-            )
+            schedule = schedules.get(step.task)
+            if schedule is None:
+                schedule = default_schedule(
+                    step.task, target, threads, machine=machine, filtering=filtering
+                )
             result[step.task] = _Entry(
                 schedule,
                 lower(step.task, schedule),

@@ -9,6 +9,7 @@ tasor.optimize("m.onnx").save("optimized.onnx")
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 from graphopt.onnx_import.errors import (
     ModelError,
@@ -21,6 +22,7 @@ from tasor.compiled_model import CompiledModel
 from tasor.errors import InputFileError, OutputError, UsageError
 from tasor.graph_search import search_options, searched_graph
 from tasor.machine_choice import MachineSource
+from tasor.model_tuning import TuneRequest, recorded_stages, tuned_stages
 from tasor.optimized_model import OptimizedModel
 from tasor.pipeline import (
     SILENT,
@@ -40,6 +42,8 @@ from tensorgen.library import InputError, RunError
 from tensorgen.module_spec import WeightMode
 from tensorgen.ports import c_identifier
 from tensorgen.target import Target, TargetError
+from tensorgen.tune.measurer import MeasureError
+from tensorgen.tune.records import RecordsError
 from tensorgen.types import Array, Shape, ShapeError
 
 __all__ = [
@@ -48,11 +52,13 @@ __all__ = [
     "CompiledModel",
     "InputError",
     "InputFileError",
+    "MeasureError",
     "ModelError",
     "NeedsConstant",
     "Observer",
     "OptimizedModel",
     "OutputError",
+    "RecordsError",
     "RunError",
     "ShapeError",
     "TargetError",
@@ -79,6 +85,8 @@ def compile(
     search: bool = True,
     winograd: bool = True,
     machine: MachineSource | None = None,
+    records: str | Path | None = None,
+    seed: int = 0,
     observer: Observer = SILENT,
 ) -> CompiledModel:
     """Compile an ONNX model (a path, a file's bytes or a proto) to C.
@@ -94,21 +102,33 @@ def compile(
     the same bytes everywhere. `machine` gives others: "calibrated" measures this machine, once, a
     path names what `tasor calibrate --json` wrote.
 
+    With `trials`, so many schedules for each kernel on average are measured on this machine, and
+    those that are faster are taken; `records` is the file that keeps all trials, by default one in
+    the cache folder, and a compilation that finds its trials there makes no others. With `records`
+    and no trials, schedules on file are taken. `seed` fixes all randomness of the search.
+
     Raises ModelError, with its subclasses, for anything wrong with the model; TargetError for an
     unknown target; UsageError for other arguments that make no sense; CalibrationError and
-    InputFileError for a machine that cannot be measured or read.
+    InputFileError for a machine that cannot be measured or read; with trials or records also
+    MeasureError and ToolMissing where nothing can be measured, and RecordsError for a file of
+    trials that cannot be used.
     """
-    if trials != 0:
+    if type(trials) is not int or trials < 0:
         raise UsageError(
-            f"trials: expected 0, got {printable(trials)}; this version has no tuner yet and "
-            "chooses every schedule with its cost model"
+            f"trials: expected a whole number from 0, got {printable(trials)}; choose 64, say"
         )
     settings = settings_of(
         target, threads, strict=strict, weights=weights, search=search, winograd=winograd,
         machine=machine, observer=observer,
     )  # fmt: skip
     question = _question(model, shapes, bindings, name)
-    return CompiledModel(question, run_stages(question, settings, observer))
+    stages = run_stages(question, settings, observer)
+    file = None if records is None else Path(records)
+    if trials:
+        stages = tuned_stages(question, stages, settings, TuneRequest(trials, file, seed), observer)
+    elif file is not None:
+        stages = recorded_stages(question, stages, settings, file, observer)
+    return CompiledModel(question, stages)
 
 
 def optimize(

@@ -31,6 +31,8 @@ class CompileOptions:
     search: bool = True
     winograd: bool = True
     machine: str | None = None
+    records: Path | None = None
+    seed: int = 0
 
 
 def compiled(model: str, options: CompileOptions, reporter: Reporter) -> CompiledModel:
@@ -48,6 +50,8 @@ def compiled(model: str, options: CompileOptions, reporter: Reporter) -> Compile
         search=options.search,
         winograd=options.winograd,
         machine=options.machine,
+        records=options.records,
+        seed=options.seed,
         observer=reporter,
     )
 

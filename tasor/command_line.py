@@ -35,6 +35,7 @@ from tasor.command_compile import (
 from tasor.command_line_bench import bench, with_repeated_options
 from tasor.command_line_calibrate import calibrate
 from tasor.command_line_rules import rules
+from tasor.command_line_tune import tune
 from tasor.command_optimize import OptimizeOptions, optimize_into, report_document
 from tasor.command_run import Ran, run_folder, run_model
 from tasor.command_show import folder_views, model_views
@@ -66,6 +67,7 @@ app = typer.Typer(
 )
 app.add_typer(rules)
 app.command("calibrate")(calibrate)
+app.command("tune")(tune)
 
 # typer has carried its own copy of click since 0.20; this is the base of usage errors in both.
 _CLICK_ERROR: type[Exception] = next(
@@ -88,7 +90,15 @@ TargetName = Annotated[str, typer.Option("--target", metavar="T", help="what the
 Threads = Annotated[
     int | None, typer.Option("--threads", metavar="N", help="default: the target's cores")
 ]
-Trials = Annotated[int, typer.Option("--trials", metavar="N", help="tuning trials")]
+Trials = Annotated[
+    int, typer.Option("--trials", metavar="N", help="schedules to measure for each kernel")
+]
+Records = Annotated[
+    Path | None,
+    typer.Option(
+        "--records", metavar="FILE.sqlite", help="trials on file; without --trials, use the best"
+    ),
+]
 Strict = Annotated[
     bool, typer.Option("--strict", help="neither fuse nor reorder floating-point operations")
 ]
@@ -152,6 +162,7 @@ def _compile(
     threads: Threads = None,
     machine: MachineName = None,
     trials: Trials = 0,
+    records: Records = None,
     no_search: NoSearch = False,
     no_winograd: NoWinograd = False,
     strict: Strict = False,
@@ -165,7 +176,10 @@ def _compile(
 ) -> None:
     """Write a model as a self-contained C library."""
     options = _options(shape, bind, target, threads, trials, strict, weights, name)
-    options = replace(options, search=not no_search, winograd=not no_winograd, machine=machine)
+    options = replace(
+        options, search=not no_search, winograd=not no_winograd, machine=machine,
+        records=records, seed=seed,
+    )  # fmt: skip
     with Reporter(Verbosity(verbose, not (quiet or json_output), dump)) as reporter:
         result, saved = compile_into(model, output, options, reporter)
     if json_output:

@@ -20,6 +20,8 @@ from tensorgen.build import BuildError, ToolMissing
 from tensorgen.calibration import CalibrationError
 from tensorgen.library import InputError, RunError
 from tensorgen.target import TargetError
+from tensorgen.tune.measurer import MeasureError
+from tensorgen.tune.records import RecordsError
 from tensorgen.types import ShapeError
 
 EXIT_DONE = 0
@@ -58,11 +60,13 @@ _EXIT_CODES: Mapping[type[BaseException], int] = MappingProxyType(
         CaseError: EXIT_BAD_INPUT,
         InputError: EXIT_BAD_INPUT,
         RunError: EXIT_BAD_INPUT,
+        RecordsError: EXIT_BAD_INPUT,
         MemoryError: EXIT_BAD_INPUT,
         OSError: EXIT_BAD_INPUT,
         ToolMissing: EXIT_TOOL_MISSING,
         BuildError: EXIT_TOOL_MISSING,
         CalibrationError: EXIT_TOOL_MISSING,
+        MeasureError: EXIT_TOOL_MISSING,
         MissingPackage: EXIT_TOOL_MISSING,
         KeyboardInterrupt: EXIT_INTERRUPTED,
     }

@@ -37,7 +37,9 @@ from tensorgen.build import BuildError, ToolMissing, compiler_version, find_comp
 from tensorgen.machine import Machine, machine_document
 from tensorgen.module_spec import WeightMode
 from tensorgen.ports import c_identifier
+from tensorgen.schedule import Schedule
 from tensorgen.target import Target
+from tensorgen.task import Task
 from tensorgen.types import Array, Shape
 
 ModelSource = onnx.ModelProto | str | Path | bytes
@@ -68,7 +70,8 @@ class Settings:
     `search` looks for cheaper graphs. `winograd` lets kernels filter convolutions with fewer
     products, which rounds more. With `strict` there is neither: both reorder sums. `machine` has
     the constants that schedules are chosen by; None means those that are typical for the target,
-    with which the same model gives the same bytes everywhere.
+    with which the same model gives the same bytes everywhere. `schedules` are those of tasks that
+    were tuned.
     """
 
     target: Target
@@ -78,6 +81,7 @@ class Settings:
     search: bool = True
     winograd: bool = True
     machine: Machine | None = None
+    schedules: Mapping[Task, Schedule] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +213,19 @@ def run_stages(question: Question, settings: Settings, observer: Observer = SILE
     imported = import_stage(question, observer)
     optimized = optimize_stage(imported, observer)
     searched = search_stage(optimized.graph, settings, observer)
+    compilation = compile_stage(question, optimized, searched, settings, observer)
+    return Stages(imported, optimized, searched, compilation)
+
+
+def compile_stage(
+    question: Question,
+    optimized: Optimized,
+    searched: SearchResult | None,
+    settings: Settings,
+    observer: Observer = SILENT,
+) -> Compilation:
+    """The graph that rules and search have left, as a module. Raises TargetError for one that the
+    target cannot address."""
     graph = optimized.graph if searched is None else searched.graph
     observer.begins("compile")
     compilation = compile_graph(
@@ -221,9 +238,10 @@ def run_stages(question: Question, settings: Settings, observer: Observer = SILE
         metadata=_metadata(question, graph, _rules_applied(optimized, searched), settings),
         machine=settings.machine,
         filtering=settings.winograd,
+        schedules=settings.schedules,
     )
     observer.compiled(compilation)
-    return Stages(imported, optimized, searched, compilation)
+    return compilation
 
 
 def tasor_version() -> str:
@@ -267,6 +285,7 @@ def _metadata(
         "model_sha256": model_sha256(question.model),
         "rules_applied": [{"count": count, "rule": name} for name, count in rules],
         "tasor_version": tasor_version(),
+        **({"tuned_kernels": len(settings.schedules)} if settings.schedules else {}),
     }
 
 

@@ -39,6 +39,8 @@ _STEP_TEXTS: Mapping[str, str] = {
     "time": "timing the graphs",
     "compare": "comparing what they compute",
     "compile": "choosing kernels and memory",
+    "tune": "measuring schedules",
+    "race the best": "racing the best schedules",
     "save": "computing the self-test and writing files",
     "build": "compiling the C",
     "run": "running",

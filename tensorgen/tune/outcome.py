@@ -73,6 +73,19 @@ def seconds_of(outcome: Outcome) -> float:
             assert_never(outcome)
 
 
+def scaled(outcome: Outcome, factor: float) -> Outcome:
+    """The outcome of a machine on which everything takes `factor` times as long."""
+    match outcome:
+        case Timed(seconds):
+            return Timed(seconds * factor)
+        case Slower(seconds):
+            return Slower(seconds * factor)
+        case Wrong() | NotBuilt() | Crashed() | TookTooLong():
+            return outcome
+        case _:
+            assert_never(outcome)
+
+
 def parts_of(outcome: Outcome) -> tuple[str, float | None, str]:
     """An outcome as status, seconds (a figure, or the limit) and a line of text."""
     match outcome:

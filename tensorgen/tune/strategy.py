@@ -12,6 +12,9 @@ from math import inf
 from random import Random
 from typing import Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tensorgen.tune.outcome import Outcome, seconds_of
 from tensorgen.tune.space import Candidate, Space
 
@@ -37,7 +40,9 @@ class Strategy(Protocol):
 class Scores(Protocol):
     """Predicts what measuring would say."""
 
-    def seconds(self, space: Space, candidates: Sequence[Candidate]) -> Sequence[float]:
+    def seconds(
+        self, space: Space, candidates: Sequence[Candidate]
+    ) -> Sequence[float] | NDArray[np.float64]:
         """Expected seconds of one call, for each candidate."""
         ...
 

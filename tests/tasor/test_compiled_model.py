@@ -151,7 +151,7 @@ def test_names_that_do_not_fit_are_refused(model: Path, given: dict[str, Any]) -
 @pytest.mark.parametrize(
     ("options", "kind", "message"),
     [
-        ({"trials": 5}, tasor.UsageError, "trials: expected 0, got 5"),
+        ({"trials": 0.5}, tasor.UsageError, "trials: expected a whole number from 0, got 0.5"),
         ({"threads": 0}, tasor.UsageError, "threads: expected a whole number from 1"),
         ({"threads": True}, tasor.UsageError, "threads: expected a whole number from 1"),
         ({"threads": 10**9}, tasor.UsageError, "threads: expected a whole number from 1"),

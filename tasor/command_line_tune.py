@@ -1,0 +1,91 @@
+"""The command `tasor tune`: what may be typed, and what is answered."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tasor.errors import UsageError
+from tasor.options import named_shapes
+from tasor.output_file import check_file_place, write_file
+from tasor.pipeline import Question, checked_shapes, library_name, settings_of
+from tasor.reporter import Reporter, Verbosity
+from tasor.terminal import draw, progress_bar
+
+DEFAULT_TRIALS = 64
+"""Trials for each kernel, where no other number is asked for."""
+
+
+def tune(
+    models: Annotated[list[str], typer.Argument(metavar="MODEL…", help="ONNX files")],
+    trials: Annotated[
+        int, typer.Option("--trials", metavar="N", min=0, help="for each kernel, on average")
+    ] = DEFAULT_TRIALS,
+    records: Annotated[
+        Path | None,
+        typer.Option("--records", metavar="FILE.sqlite", help="default: one in the cache folder"),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="DIR", help="a folder for each tuned library"),
+    ] = None,
+    shape: Annotated[
+        list[str],
+        typer.Option("--shape", metavar="NAME=1,3,224,224", help="the shape of models' inputs"),
+    ] = [],  # noqa: B006
+    target: Annotated[
+        str, typer.Option("--target", metavar="T", help="what the C is to run on")
+    ] = "host",
+    threads: Annotated[
+        int | None, typer.Option("--threads", metavar="N", help="default: the target's cores")
+    ] = None,
+    no_winograd: Annotated[
+        bool, typer.Option("--no-winograd", help="no minimal filtering of convolutions")
+    ] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="neither fuse nor reorder floating-point operations")
+    ] = False,
+    seed: Annotated[
+        int, typer.Option("--seed", metavar="N", min=0, help="fixes all randomness")
+    ] = 0,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="write the result as JSON")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="print nothing but errors")] = False,
+) -> None:
+    """Measure schedules for models' kernels on this machine, equal kernels once."""
+    # Loaded when it runs: the learned model brings what no other command needs.
+    from tasor.command_tune import (
+        library_folders,
+        models_table,
+        save_models,
+        tasks_table,
+        tune_document,
+        tune_models,
+    )
+    from tasor.model_tuning import FailedModel, TuneRequest
+
+    if json_file is not None:
+        check_file_place(json_file)
+    shapes = checked_shapes(named_shapes(shape))
+    questions = [Question(model, library_name(model), shapes) for model in models]
+    folders = library_folders(output, questions)
+    settings = settings_of(target, threads, strict=strict, winograd=not no_winograd)
+    with (
+        Reporter(Verbosity(0, not quiet)) as reporter,
+        progress_bar("trials", shown=not quiet) as advance,
+    ):
+        result = tune_models(
+            questions, settings, TuneRequest(trials, records, seed), reporter, advance
+        )
+    saved = save_models(result, folders)
+    if json_file is not None:
+        write_file(json_file, f"{json.dumps(tune_document(result, saved), indent=1)}\n".encode())
+    if not quiet:
+        draw(tasks_table(result), models_table(result))
+    failed = [model for model in result.models if isinstance(model, FailedModel)]
+    if len(failed) == len(result.models):
+        raise UsageError(failed[0].reason)

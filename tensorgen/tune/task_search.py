@@ -1,0 +1,180 @@
+"""The search for the schedule of one task: what is proposed and measured, and what is best so far.
+
+What it does: has a strategy propose points of the task's space, has them measured beside the best
+schedule so far, and in the end holds the fastest ones against the schedule with zero trials, built
+as a library builds them: tuning never makes a kernel slower than it was.
+What it does not: choose whose turn it is (`tuning`), or keep trials on file.
+
+Figures are in the seconds of the first batch: the best schedule so far takes turns with every
+batch, and how much slower it is there than it was is how much slower the machine is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from math import inf
+
+from tensorgen.machine import Machine
+from tensorgen.schedule import Schedule
+from tensorgen.target import Target
+from tensorgen.task import Task
+from tensorgen.tune.bound import bound_of
+from tensorgen.tune.cost_model import LearnedModel
+from tensorgen.tune.intent import Intent, adapt, most_alike, sizes_of
+from tensorgen.tune.measurer import Measurer
+from tensorgen.tune.outcome import Outcome, scaled, seconds_of
+from tensorgen.tune.space import Candidate
+from tensorgen.tune.staged import strategy_of
+from tensorgen.tune.task_scheduler import TaskState
+from tensorgen.tune.task_space import space_of
+from tensorgen.tune.trial import Trial
+
+FINALISTS = 3
+"""Schedules that are built as a library builds them, and raced with the one with zero trials."""
+
+WORTH = 0.99
+"""A schedule is taken if it needs at most this part of the time of the one with zero trials."""
+
+MOST_SEEDS = 8
+"""Schedules of other tasks that a search begins with, at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class TuneSettings:
+    """What is tuned for, and how: `trials` for each task on average, a `batch` of them at a time,
+    by the strategy of that name; `seed` fixes all randomness but that of the clock. `machine` is
+    the one that measures, as it was calibrated: it bounds what a task can reach."""
+
+    target: Target
+    threads: int
+    machine: Machine
+    trials: int
+    strict: bool = False
+    winograd: bool = True
+    batch: int = 16
+    seed: int = 0
+    strategy: str = "staged"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What tuning settled on: a schedule, its seconds and those of the one with zero trials, raced
+    side by side. They are the same schedule where no other one was faster; `inf` without a race."""
+
+    schedule: Schedule
+    seconds: float
+    zero_trial_seconds: float
+    is_tuned: bool
+
+
+class TaskSearch:
+    """One task, its space, and what is known of it."""
+
+    def __init__(
+        self, name: str, task: Task, machine: Machine, settings: TuneSettings,
+        scores: LearnedModel, similar: Iterable[Trial],
+    ) -> None:  # fmt: skip
+        """The schedule with zero trials goes by the constants of `machine`. `similar` are trials of
+        other tasks of the same kind; theirs are the first schedules to be tried."""
+        self.task = task
+        self._space = space_of(
+            task, settings.target, settings.threads, machine,
+            strict=settings.strict, winograd=settings.winograd,
+        )  # fmt: skip
+        self._scores = scores
+        self._strategy = strategy_of(
+            settings.strategy, self._space, scores, settings.seed, settings.trials,
+            self._seeds(similar),
+        )  # fmt: skip
+        self._seconds: dict[Candidate, float] = {}
+        bound = bound_of(task, settings.machine, settings.threads, winograd=settings.winograd)
+        self.state = TaskState(name, bound.seconds)
+        self.zero_trial: Schedule = self._space.zero_trial
+        self.best: Schedule = self.zero_trial
+        self.best_seconds = inf
+
+    def _seeds(self, similar: Iterable[Trial]) -> tuple[Candidate, ...]:
+        sizes = sizes_of(self.task)
+        found: dict[Candidate, None] = {}
+        for trial in most_alike(similar, sizes):
+            for schedule in adapt(Intent.of(trial), self._space, sizes):
+                candidate = self._space.locate(schedule)
+                if candidate is not None:
+                    found[candidate] = None
+        return tuple(found)[:MOST_SEEDS]
+
+    def recall(self, trials: Sequence[Trial], batch: int) -> None:
+        """Take over the trials of this task that are on file, oldest first, as if they had been
+        made now, a batch at a time."""
+        usual = [seconds_of(t.outcome) for t in trials if t.schedule == self.zero_trial]
+        self.state = replace(self.state, best=(min(usual, default=inf),) if trials else ())
+        for start in range(0, len(trials), batch):
+            part = trials[start : start + batch]
+            for trial in part:
+                candidate = self._space.locate(trial.schedule)
+                if candidate is not None:
+                    self._observe(candidate, trial.schedule, trial.outcome)
+            self.state = self.state.measured(len(part), self.best_seconds)
+
+    def batch(self, measurer: Measurer, count: int) -> tuple[tuple[Schedule, Outcome], ...]:
+        """Measure at most so many schedules: those that were tried, with what came of them. None
+        if there is nothing left to try. Raises MeasureError."""
+        # The incumbent of the first race is itself a trial, that of the schedule with zero trials.
+        is_first = not self.state.trials
+        tried = self._proposed(count - is_first)
+        if not tried and not is_first:
+            self.state = replace(self.state, exhausted=True)
+            return ()
+        measured = measurer.measure(self.task, [schedule for _, schedule in tried], self.best)
+        found: list[tuple[Schedule, Outcome]] = []
+        if is_first:
+            found.append((self.best, measured.incumbent))
+            self._observe(self._space.start, self.best, measured.incumbent)
+            self.state = replace(self.state, best=(self.best_seconds,))
+        scale = self.best_seconds / measured.incumbent_seconds
+        for (candidate, schedule), outcome in zip(tried, measured.outcomes, strict=True):
+            there = scaled(outcome, scale) if 0.0 < scale < inf else outcome
+            self._observe(candidate, schedule, there)
+            found.append((schedule, there))
+        self.state = self.state.measured(len(found), self.best_seconds)
+        return tuple(found)
+
+    def _proposed(self, count: int) -> list[tuple[Candidate, Schedule]]:
+        """Points to try, none of them the one that is the incumbent of the first race."""
+        found: list[tuple[Candidate, Schedule]] = []
+        while len(found) < count:
+            proposed = self._strategy.propose(count - len(found))
+            if not proposed:
+                break
+            for candidate in proposed:
+                schedule = self._space.schedule(candidate)
+                if candidate != self._space.start and schedule is not None:
+                    found.append((candidate, schedule))
+        return found
+
+    def _observe(self, candidate: Candidate, schedule: Schedule, outcome: Outcome) -> None:
+        seconds = seconds_of(outcome)
+        self._strategy.observe(candidate, outcome)
+        if seconds == inf:
+            return
+        self._scores.observe(self._space, candidate, seconds)
+        self._seconds[candidate] = min(seconds, self._seconds.get(candidate, inf))
+        if seconds < self.best_seconds:
+            self.best, self.best_seconds = schedule, seconds
+
+    def choice(self, measurer: Measurer) -> Choice:
+        """The fastest schedule, as a library has it. Raises MeasureError."""
+        ranked = sorted(self._seconds, key=lambda candidate: self._seconds[candidate])
+        schedules = (self._space.schedule(candidate) for candidate in ranked)
+        finalists = [s for s in schedules if s is not None and s != self.zero_trial][:FINALISTS]
+        if not finalists:
+            return Choice(self.zero_trial, inf, inf, False)
+        measured = measurer.measure(self.task, finalists, self.zero_trial)
+        before = measured.incumbent_seconds
+        seconds, winner = min(
+            (seconds_of(outcome), place) for place, outcome in enumerate(measured.outcomes)
+        )
+        if seconds <= WORTH * before:
+            return Choice(finalists[winner], seconds, before, True)
+        return Choice(self.zero_trial, before, before, False)

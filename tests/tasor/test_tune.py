@@ -1,0 +1,134 @@
+"""`tasor tune` and compilations with trials, on real kernels: few trials of small models."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import tasor
+from tasor.pipeline import Observer
+from tensorgen.tune.records import TrialRecords
+from tests.tasor.small_models import small_model
+
+Command = Callable[..., tuple[int, str, str]]
+
+RNG = np.random.default_rng(7)
+
+
+def dense_model(features: int = 24) -> onnx.ModelProto:
+    """A product with constant weights, so that there are tiles to choose from."""
+    weights = RNG.standard_normal((32, features)).astype(np.float32)
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["p"]), helper.make_node("Relu", ["p"], ["y"])],
+        "dense",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [16, 32])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [16, features])],
+        [numpy_helper.from_array(weights, "w")],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+
+
+class Remarks(Observer):
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def remarks(self, line: str) -> None:
+        self.lines.append(line)
+
+
+@pytest.fixture(autouse=True)
+def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("TASOR_CACHE", str(tmp_path / "cache"))
+
+
+def test_a_model_with_trials_computes_the_same(tmp_path: Path) -> None:
+    model, file = dense_model(), tmp_path / "trials.sqlite"
+    x = RNG.standard_normal((16, 32)).astype(np.float32)
+    plain = tasor.compile(model, threads=1)
+    tuned = tasor.compile(model, threads=1, trials=6, records=file)
+    np.testing.assert_allclose(tuned(x), plain(x), rtol=1e-5, atol=1e-5)
+    made = TrialRecords(file).count()
+    assert made == 6
+    # What is on file is not measured again, and is good for a compilation without trials.
+    tasor.compile(model, threads=1, trials=6, records=file)
+    assert TrialRecords(file).count() == made
+    observer = Remarks()
+    recorded = tasor.compile(model, threads=1, records=file, observer=observer)
+    np.testing.assert_allclose(recorded(x), plain(x), rtol=1e-5, atol=1e-5)
+    assert observer.lines == []
+
+
+def test_a_lookup_that_misses_says_why(tmp_path: Path) -> None:
+    observer = Remarks()
+    file = tmp_path / "trials.sqlite"
+    plain = tasor.compile(dense_model(), threads=1)
+    model = tasor.compile(dense_model(), threads=1, records=file, observer=observer)
+    assert model.stages.compilation.schedules == plain.stages.compilation.schedules
+    assert observer.lines == [
+        "trials.sqlite: 1 of 1 kernels are scheduled without trials: no record of this task; tune "
+        "the model to have them"
+    ]
+
+
+def test_a_file_that_holds_no_trials_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "trials.sqlite"
+    file.write_bytes(b"no database" * 100)
+    with pytest.raises(tasor.RecordsError, match="expected"):
+        tasor.compile(dense_model(), threads=1, records=file)
+
+
+def test_models_are_tuned_together_and_one_that_fails_stops_none(
+    tasor_command: Command, tmp_path: Path
+) -> None:
+    onnx.save(dense_model(), tmp_path / "first.onnx")
+    onnx.save(dense_model(), tmp_path / "second.onnx")
+    onnx.save(dense_model(40), tmp_path / "third.onnx")
+    (tmp_path / "broken.onnx").write_bytes(b"nothing")
+    names = ["first", "broken", "second", "third"]
+    code, out, err = tasor_command(
+        "tune", *(f"{tmp_path / name}.onnx" for name in names), "--trials", "4", "--threads", "1",
+        "--records", tmp_path / "trials.sqlite", "--json", tmp_path / "tuned.json",
+        "-o", tmp_path / "libraries",
+    )  # fmt: skip
+    assert (code, err) == (0, "") or err.startswith("note: calibration")
+    document = json.loads((tmp_path / "tuned.json").read_text())
+    assert [model["name"] for model in document["models"]] == names
+    first, broken, second, third = document["models"]
+    assert "expected" in broken["failed"]
+    assert first["tasks"] == second["tasks"] != third["tasks"]
+    assert set(document["tasks"]) == {*first["tasks"], *third["tasks"]}
+    for task in document["tasks"].values():
+        assert task["trials"] >= 4
+        assert task["tuned_ms"] <= task["zero_trial_ms"]
+    for model in (first, second, third):
+        assert 0 < model["tuned_ms"] <= model["zero_trial_ms"]
+        assert sorted(Path(model["folder"]).glob("*.h"))
+    assert "broken" in out
+    assert "times as fast" in out
+
+
+def test_nothing_to_tune_is_an_error(tasor_command: Command, tmp_path: Path) -> None:
+    (tmp_path / "broken.onnx").write_bytes(b"nothing")
+    code, out, err = tasor_command(
+        "tune", tmp_path / "broken.onnx", "--records", tmp_path / "trials.sqlite", "-q"
+    )
+    assert code != 0
+    assert out == ""
+    assert err.startswith("tasor: ")
+    assert err.count("\n") == 1
+
+
+def test_no_trials_change_nothing(tasor_command: Command, tmp_path: Path) -> None:
+    onnx.save(small_model(), tmp_path / "small.onnx")
+    code, out, _ = tasor_command(
+        "tune", tmp_path / "small.onnx", "--trials", "0", "--shape", "x=4,6",
+        "--records", tmp_path / "trials.sqlite",
+    )  # fmt: skip
+    assert code == 0
+    assert "as without trials" in out
