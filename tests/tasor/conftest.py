@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,9 +13,7 @@ from tasor.command_line import main
 from tests.browser import Browser, chromium, running_browser
 from tests.tasor.given_rules import TRUE
 from tests.tasor.small_models import small_model
-
-NOBODY = 65534
-"""The number of a user without rights."""
+from tests.unprivileged import unprivileged
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -41,16 +38,12 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 @pytest.fixture
 def read_only_folder() -> Iterator[Path]:
     """A folder that the test may not write, even where the tests run as root."""
-    root = hasattr(os, "setresuid") and os.geteuid() == 0
     folder = Path(tempfile.mkdtemp())  # pytest's own folders are closed to other users
     folder.chmod(0o555)
-    if root:
-        os.setresuid(NOBODY, NOBODY, 0)
     try:
-        yield folder
+        with unprivileged():
+            yield folder
     finally:
-        if root:
-            os.setresuid(0, 0, 0)
         folder.chmod(0o755)
         folder.rmdir()
 

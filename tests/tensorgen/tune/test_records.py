@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +23,7 @@ from tensorgen.tune.records import Miss, Reason, RecordsError, TrialRecords
 from tensorgen.tune.records_file import export_trials, import_trials
 from tensorgen.tune.trial import Setting, Trial, trial_in, trial_text
 from tests.tensorgen.tune.test_schedule_text import ATTENTION, LOOPS, ROWS, TILE, WINDOW
+from tests.unprivileged import unprivileged
 
 HERE = Setting("x86-64-v4", 1, "this processor", "gcc 12", "0.2")
 TASK, OTHER = "0" * 32, "1" * 32
@@ -241,18 +244,21 @@ def test_places_that_cannot_be_written_are_refused(tmp_path: Path) -> None:
     assert "name a file in a folder" in refusal(tmp_path)
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_folder_that_may_only_be_read_is_read(records: TrialRecords) -> None:
-    records.add([trial()])
-    records.path.chmod(0o444)
-    records.path.parent.chmod(0o555)
+def test_a_folder_that_may_only_be_read_is_read() -> None:
+    # pytest's own folders are closed to other users.
+    folder = Path(tempfile.mkdtemp())
+    path = folder / "trials.sqlite"
+    TrialRecords(path).add([trial()])
+    path.chmod(0o444)
+    folder.chmod(0o555)
     try:
-        again = TrialRecords(records.path)
-        assert again.count() == 1
-        with pytest.raises(RecordsError, match="in a folder that you may write to"):
-            again.add([trial(LOOPS)])
+        with unprivileged():
+            again = TrialRecords(path)
+            assert again.count() == 1
+            with pytest.raises(RecordsError, match="in a folder that you may write to"):
+                again.add([trial(LOOPS)])
     finally:
-        records.path.parent.chmod(0o755)
+        shutil.rmtree(folder)
 
 
 def test_a_locked_file_is_waited_for_and_then_refused(records: TrialRecords) -> None:
