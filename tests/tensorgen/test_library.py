@@ -329,7 +329,8 @@ if child == 0:
     signal.alarm(30)
     check()
     os._exit(7)
-assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+assert code == 7, code
 check()
 print("done")
 """
