@@ -159,6 +159,7 @@ def _tuned_tasks(
     observer: Observer,
 ) -> dict[str, TunedTask]:
     target, threads, strict = settings.target, settings.threads, settings.strict
+    path = cache_folder() / RECORDS_NAME if request.records is None else request.records
     observer.begins("tune")
     tuning = Tuning(
         tasks,
@@ -167,7 +168,7 @@ def _tuned_tasks(
             target, threads, calibrated(target, threads), request.trials,
             strict=strict, winograd=settings.winograd, seed=request.seed,
         ),
-        TrialRecords(records_path(request.records), tell=observer.remarks),
+        TrialRecords(path, tell=observer.remarks),
         setting_of(target, threads, tasor_version(), strict=strict),
         tell=observer.remarks,
     )  # fmt: skip
@@ -182,11 +183,6 @@ def _tuned_tasks(
         name: TunedTask(name, task, tuning.states[name], choices[name], reasons[name])
         for name, (task, _) in tasks.items()
     }
-
-
-def records_path(given: Path | None) -> Path:
-    """The file of trials: the one that was named, else the one in the cache folder."""
-    return cache_folder() / RECORDS_NAME if given is None else given
 
 
 def _recompiled(

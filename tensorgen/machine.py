@@ -146,16 +146,18 @@ class Core:
     def far_cycles(self, amount: float, passes: float = 1.0) -> float:
         """Cycles in which so many bytes arrive from where they are beyond the second cache, each
         time that they are read."""
-        arriving = next(rate for held, rate in self.far if amount <= held)
-        return amount * passes / arriving
+        return amount * passes / self._arriving(amount)
 
     def first_cycles(self, amount: float) -> float:
         """Cycles in which so many bytes of constants arrive for the first time in a run; 0 if they
         have stayed in the second cache since the run before."""
         if self.traffic <= self.near_bytes:
             return 0.0
-        arriving = next(rate for held, rate in self.far if max(amount, self.traffic) <= held)
-        return amount / arriving
+        return amount / self._arriving(max(amount, self.traffic))
+
+    def _arriving(self, amount: float) -> float:
+        """Bytes that arrive in a cycle from the level that holds so many."""
+        return next(rate for held, rate in self.far if amount <= held)
 
     @staticmethod
     def of(isa: Isa, dtype: DType, machine: Machine) -> Core | None:

@@ -13,7 +13,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 
 from tensorgen.build import BuildError, build_library, find_compiler
 from tensorgen.target import Target
@@ -68,17 +67,6 @@ class CandidateBuilder:
         self._pool = ThreadPoolExecutor(
             max_workers=len(cores) or os.cpu_count(), initializer=_keep_to, initargs=(tuple(cores),)
         )
-
-    def __enter__(self) -> CandidateBuilder:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Waits for the compilers that are at work, and ends the threads."""
