@@ -1,16 +1,15 @@
 """Printed candidates to shared libraries, several to a file; who is refused is refused alone.
 
 What it does: compiles files of candidates as libraries are compiled, in threads that keep to the
-cores they are given, and halves a file that the compiler refuses until it is known which candidate
-it is. What it does not: load or run what it built.
+cores they are given and away from those that are to be quiet, and halves a file that the compiler
+refuses until it is known which candidate it is. What it does not: load or run what it built.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from tensorgen.tune.candidate_source import (
     candidate_file,
     function_name,
 )
+from tensorgen.tune.compiler_cores import CompilerCores
 from tensorgen.tune.fields import one_line
 from tensorgen.tune.intrinsics import HEADER, intrinsics_of
 from tensorgen.tune.outcome import NotBuilt
@@ -64,13 +64,16 @@ class CandidateBuilder:
         self._folder = folder
         self._strict = strict
         self._intrinsics = intrinsics_of(find_compiler(target), target)
-        self._pool = ThreadPoolExecutor(
-            max_workers=len(cores) or os.cpu_count(), initializer=_keep_to, initargs=(tuple(cores),)
-        )
+        self._cores = CompilerCores(cores)
+        self._pool = ThreadPoolExecutor(max_workers=self._cores.count)
 
     def close(self) -> None:
         """Waits for the compilers that are at work, and ends the threads."""
         self._pool.shutdown(cancel_futures=True)
+
+    def quiet(self, cores: Sequence[int]) -> AbstractContextManager[None]:
+        """While it is entered, compilers keep away from these cores."""
+        return self._cores.quiet(cores)
 
     def start(
         self, printed: Sequence[PrintedKernel], *, draft: bool
@@ -82,9 +85,10 @@ class CandidateBuilder:
     def _built(
         self, printed: Sequence[PrintedKernel], draft_flags: tuple[str, ...]
     ) -> list[Built | NotBuilt]:
-        file = candidate_file(printed, self._target, self._threads, strict=self._strict)
         try:
-            library = self._library(file, len(printed), draft_flags)
+            with self._cores.taken():
+                file = candidate_file(printed, self._target, self._threads, strict=self._strict)
+                library = self._library(file, len(printed), draft_flags)
         except BuildError as error:
             if isinstance(error.__cause__, OSError) or _NO_ROOM in error.log:
                 raise
@@ -123,9 +127,3 @@ class CandidateBuilder:
             timeout_seconds=SECONDS_EACH * (1 + count),
         )
 
-
-def _keep_to(cores: Sequence[int]) -> None:
-    """Keeps this thread, and the compilers that it starts, to some cores; where the system lets a
-    thread choose."""
-    if cores and hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, cores)

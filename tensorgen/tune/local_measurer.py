@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from concurrent.futures import Future
 from dataclasses import asdict, dataclass
@@ -43,7 +43,7 @@ from tensorgen.task import Task
 from tensorgen.tune.candidate_build import Built, CandidateBuilder
 from tensorgen.tune.candidate_source import PrintedKernel, printed_kernel
 from tensorgen.tune.fields import one_line
-from tensorgen.tune.measurer import Measured, MeasureError
+from tensorgen.tune.measurer import Measured, Measurer, MeasureError
 from tensorgen.tune.measuring_worker import MeasuringWorker
 from tensorgen.tune.outcome import (
     Crashed,
@@ -78,11 +78,14 @@ SPARE_BYTES = 2 << 30
 
 _MOST_SIMPLIFIED = 1 << 17
 
+_KEPT_BUILT = 128
+"""Kernels that are not built again if they are asked for soon."""
+
 _KEPT_TASKS = 4
 """Tasks whose operands are kept beside those of the batch."""
 
 
-class LocalMeasurer:
+class LocalMeasurer(Measurer):
     """Measures schedules for one target and number of threads. Close it, or use it in `with`.
 
     With `drafts`, tiles are compiled with fewer passes than a library is: enough to choose between
@@ -125,6 +128,7 @@ class LocalMeasurer:
         self._worker = MeasuringWorker()
         self._operands: dict[bytes, TaskOperands] = {}
         self._simplified: dict[bytes, Expr] = {}
+        self._built: dict[tuple[bytes, Schedule], tuple[_Candidate, Built]] = {}
 
     def __enter__(self) -> LocalMeasurer:
         return self
@@ -146,34 +150,38 @@ class LocalMeasurer:
     def measure(self, task: Task, schedules: Sequence[Schedule], incumbent: Schedule) -> Measured:
         """Time the schedules against the incumbent, each once if there are equal ones. Raises
         MeasureError."""
-        first, *others = self._outcomes(
-            [(task, schedule) for schedule in (incumbent, *schedules)], self._rules, True
-        )
-        return Measured(tuple(others), first)
+        return self.begin(task, schedules, incumbent)()
+
+    def begin(
+        self, task: Task, schedules: Sequence[Schedule], incumbent: Schedule
+    ) -> Callable[[], Measured]:
+        """As `measure`, in two parts: the compilers are at work in between. Whoever makes one batch
+        while the one before is measured keeps all cores busy."""
+        batch = self._printed([(task, schedule) for schedule in (incumbent, *schedules)])
+        self._operands_of(task).prepare_expected()
+
+        def measured() -> Measured:
+            first, *others = self._outcomes(batch, self._rules, True)
+            return Measured(tuple(others), first)
+
+        return measured
 
     def seconds(self, chosen: Sequence[tuple[Task, Schedule]]) -> tuple[float, ...]:
         """Seconds of a call of each task under its schedule, which are no rivals; their results are
         not looked at. Raises BuildError if one of them cannot be built, MeasureError if one does
         not run."""
-        outcomes = self._outcomes(chosen, EVERY_RUN, False)
+        outcomes = self._outcomes(self._printed(chosen), EVERY_RUN, False)
         return tuple(
             _figure(task, outcome) for (task, _), outcome in zip(chosen, outcomes, strict=True)
         )
 
-    def _outcomes(
-        self, chosen: Sequence[tuple[Task, Schedule]], rules: RaceRules, rivals: bool
-    ) -> list[Outcome]:
+    def _outcomes(self, batch: _Batch, rules: RaceRules, rivals: bool) -> list[Outcome]:
         """What came of each; among rivals the first one is the incumbent, and results count."""
-        self._forget_operands({task.digest for task, _ in chosen})
-        batch = self._printed(chosen)
-        if rivals:
-            # Meanwhile the compilers are at work.
-            for task in {task.digest: task for task, _ in chosen}.values():
-                self._operands_of(task).prepare_expected()
         try:
             built = batch.built()
         except BuildError as error:
             raise MeasureError(one_line(error)) from error
+        self._remember(batch, built)
         found: list[Outcome] = [e if isinstance(e, NotBuilt) else NotBuilt("") for e in built]
         ready = [n for n, entry in enumerate(built) if isinstance(entry, Built)]
         if ready:
@@ -183,17 +191,38 @@ class LocalMeasurer:
                 if isinstance(entry, Built)
             ]
             has_incumbent = rivals and batch.places[0] == ready[0]
-            results = self._worker.ask(self._request(entries, rules, has_incumbent))
+            self._forget_operands({candidate.task.digest for candidate in batch.candidates})
+            with self._builder.quiet(self._cores):
+                results = self._worker.ask(self._request(entries, rules, has_incumbent))
             for n, result in zip(ready, results, strict=True):
                 found[n] = self._outcome(result)
         return [found[place] if isinstance(place, int) else place for place in batch.places]
 
+    def _remember(self, batch: _Batch, built: Sequence[Built | NotBuilt]) -> None:
+        """Keeps what was built last: the next incumbents are among it."""
+        for key, place in zip(batch.chosen, batch.places, strict=True):
+            if isinstance(place, int):
+                entry = built[place]
+                self._built.pop(key, None)
+                if isinstance(entry, Built):
+                    self._built[key] = batch.candidates[place], entry
+        while len(self._built) > _KEPT_BUILT:
+            self._built.pop(next(iter(self._built)))
+
     def _printed(self, chosen: Sequence[tuple[Task, Schedule]]) -> _Batch:
         """The distinct kernels, which the compilers begin with as soon as there are some."""
-        batch = _Batch([], [], [])
+        batch = _Batch([(task.digest, schedule) for task, schedule in chosen], [], [], {}, [])
         known: dict[tuple[bytes, str], int] = {}
         waiting: dict[bool, list[tuple[int, PrintedKernel]]] = {True: [], False: []}
         for task, schedule in chosen:
+            if (task.digest, schedule) in self._built:
+                candidate, built = self._built[task.digest, schedule]
+                number = known.setdefault((task.digest, candidate.text), len(batch.candidates))
+                if number == len(batch.candidates):
+                    batch.candidates.append(candidate)
+                    batch.done[number] = built
+                batch.places.append(number)
+                continue
             printed = self._print(task, schedule)
             if isinstance(printed, NotBuilt):
                 batch.places.append(printed)
@@ -203,7 +232,7 @@ class LocalMeasurer:
             if key not in known:
                 known[key] = len(batch.candidates)
                 waiting[draft].append((known[key], printed))
-                batch.candidates.append(_Candidate(task, printed.lowered))
+                batch.candidates.append(_Candidate(task, printed.lowered, printed.text))
             batch.places.append(known[key])
             if len(waiting[draft]) == FILE_CANDIDATES:
                 self._compile(batch, waiting[draft], draft)
@@ -242,13 +271,13 @@ class LocalMeasurer:
         return printed
 
     def _operands_of(self, task: Task) -> TaskOperands:
-        """The operands of a task, written once."""
-        if task.digest not in self._operands:
-            self._operands[task.digest] = TaskOperands(task, self._place)
+        """The operands of a task, written once as long as it is among the latest."""
+        found = self._operands.pop(task.digest, None)
+        self._operands[task.digest] = TaskOperands(task, self._place) if found is None else found
         return self._operands[task.digest]
 
     def _forget_operands(self, needed: AbstractSet[bytes]) -> None:
-        """Lets go of the operands of tasks long past."""
+        """Lets go of the operands of tasks that were not asked for lately."""
         past = [digest for digest in self._operands if digest not in needed]
         for digest in past[: max(0, len(past) - _KEPT_TASKS)]:
             self._operands.pop(digest).remove()
@@ -316,24 +345,28 @@ class LocalMeasurer:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Candidate:
-    """A task, lowered."""
+    """A task, lowered and printed."""
 
     task: Task
     lowered: Lowered
+    text: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Batch:
-    """Distinct candidates, for each schedule its candidate's number or why it has none, and the
-    files that are being compiled with the numbers of their candidates."""
+    """What was chosen; the distinct candidates; for each schedule its candidate's number or why it
+    has none; what was built earlier, by number; and the files that are being compiled with the
+    numbers of their candidates."""
 
+    chosen: list[tuple[bytes, Schedule]]
     candidates: list[_Candidate]
     places: list[int | NotBuilt]
+    done: dict[int, Built]
     files: list[tuple[tuple[int, ...], Future[list[Built | NotBuilt]]]]
 
     def built(self) -> list[Built | NotBuilt]:
         """What became of each candidate, once the compilers are done. Raises BuildError."""
-        found: dict[int, Built | NotBuilt] = {}
+        found: dict[int, Built | NotBuilt] = dict(self.done)
         for numbers, future in self.files:
             found |= zip(numbers, future.result(), strict=True)
         return [found[number] for number in range(len(self.candidates))]

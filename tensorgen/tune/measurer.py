@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -36,3 +36,11 @@ class Measurer(Protocol):
     def measure(self, task: Task, schedules: Sequence[Schedule], incumbent: Schedule) -> Measured:
         """Time the schedules against the incumbent. Raises MeasureError."""
         ...
+
+    def begin(
+        self, task: Task, schedules: Sequence[Schedule], incumbent: Schedule
+    ) -> Callable[[], Measured]:
+        """As `measure`, but what is given measures when it is called, and what can be done before
+        is under way until then: who has several batches begins each before it waits for the one
+        in front of it. Raises MeasureError, then or later."""
+        return lambda: self.measure(task, schedules, incumbent)

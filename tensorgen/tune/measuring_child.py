@@ -1,7 +1,7 @@
 """A process that runs kernels for another one, and may end by what they do.
 
-What it does: forks; in the copy, limits memory and time, goes to the cores it was given, calls
-kernels when it is asked to, and compares the result of each one's first call. To its parent it is
+What it does: forks; in the copy, limits memory and time, calls kernels when it is asked to, and
+compares the result of each one's first call. To its parent it is
 an object that runs a candidate and says how long it took, or how it ended. It needs the standard
 library alone (see `measuring_process`).
 """
@@ -136,7 +136,7 @@ def _serve(
 
 
 def _limit(request: dict[str, Any], parent: int) -> None:
-    """Limits what this process may take, and where it runs."""
+    """Limits what this process may take."""
     for name in (signal.SIGPROF, signal.SIGTERM):
         signal.signal(name, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -151,8 +151,6 @@ def _limit(request: dict[str, Any], parent: int) -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent:
             os._exit(1)
-        if request["cores"]:
-            os.sched_setaffinity(0, request["cores"])
 
 
 class _Room:

@@ -22,6 +22,7 @@ The first candidate of a request with an incumbent is that. The end of the input
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sys
 from typing import Any
@@ -85,6 +86,9 @@ class Operands:
 
 def answer(request: dict[str, Any], operands: Operands) -> list[dict[str, Any]]:
     """What came of each candidate of a request."""
+    if request["cores"] and sys.platform == "linux":
+        # The child's cores are ours, too: who waits for it should not wait for a compiler's core.
+        os.sched_setaffinity(0, request["cores"])
     operands.prepare(request)
     candidates = request["candidates"]
     ended: dict[int, Ended] = {}

@@ -11,7 +11,7 @@ batch, and how much slower it is there than it was is how much slower the machin
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 
@@ -22,7 +22,7 @@ from tensorgen.task import Task
 from tensorgen.tune.bound import bound_of
 from tensorgen.tune.cost_model import LearnedModel
 from tensorgen.tune.intent import Intent, adapt, most_alike, sizes_of
-from tensorgen.tune.measurer import Measurer
+from tensorgen.tune.measurer import Measured, Measurer
 from tensorgen.tune.outcome import Outcome, scaled, seconds_of
 from tensorgen.tune.space import Candidate
 from tensorgen.tune.staged import strategy_of
@@ -68,6 +68,23 @@ class Choice:
     is_tuned: bool
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Begun:
+    """A batch that is being measured: what is tried, the incumbent and its seconds (`inf` if it has
+    none), whether it is the first batch, and what waits for the result."""
+
+    tried: tuple[tuple[Candidate, Schedule], ...]
+    incumbent: Schedule
+    seconds: float
+    is_first: bool
+    measured: Callable[[], Measured]
+
+    @property
+    def trials(self) -> int:
+        """The schedules whose outcomes will be known."""
+        return len(self.tried) + self.is_first
+
+
 class TaskSearch:
     """One task, its space, and what is known of it."""
 
@@ -93,6 +110,7 @@ class TaskSearch:
         self.zero_trial: Schedule = self._space.zero_trial
         self.best: Schedule = self.zero_trial
         self.best_seconds = inf
+        self._is_begun = False
 
     def _seeds(self, similar: Iterable[Trial]) -> tuple[Candidate, ...]:
         sizes = sizes_of(self.task)
@@ -117,22 +135,31 @@ class TaskSearch:
                     self._observe(candidate, trial.schedule, trial.outcome)
             self.state = self.state.measured(len(part), self.best_seconds)
 
-    def batch(self, measurer: Measurer, count: int) -> tuple[tuple[Schedule, Outcome], ...]:
-        """Measure at most so many schedules: those that were tried, with what came of them. None
-        if there is nothing left to try. Raises MeasureError."""
+    def begin(self, measurer: Measurer, count: int) -> Begun | None:
+        """Begin to measure at most so many schedules. None if there is nothing left to try. Raises
+        MeasureError."""
         # The incumbent of the first race is itself a trial, that of the schedule with zero trials.
-        is_first = not self.state.trials
+        is_first = not self.state.trials and not self._is_begun
         tried = self._proposed(count - is_first)
         if not tried and not is_first:
             self.state = replace(self.state, exhausted=True)
-            return ()
-        measured = measurer.measure(self.task, [schedule for _, schedule in tried], self.best)
+            return None
+        self._is_begun = True
+        schedules = [schedule for _, schedule in tried]
+        measured = measurer.begin(self.task, schedules, self.best)
+        return Begun(tuple(tried), self.best, self.best_seconds, is_first, measured)
+
+    def finish(self, begun: Begun) -> tuple[tuple[Schedule, Outcome], ...]:
+        """The schedules that were begun, with what came of them. Raises MeasureError."""
+        tried, measured = begun.tried, begun.measured()
         found: list[tuple[Schedule, Outcome]] = []
-        if is_first:
-            found.append((self.best, measured.incumbent))
-            self._observe(self._space.start, self.best, measured.incumbent)
+        if begun.is_first:
+            found.append((begun.incumbent, measured.incumbent))
+            self._observe(self._space.start, begun.incumbent, measured.incumbent)
             self.state = replace(self.state, best=(self.best_seconds,))
-        scale = self.best_seconds / measured.incumbent_seconds
+        # The first batches of a task begin before there is a figure of their incumbent.
+        seconds = begun.seconds if begun.seconds < inf else self.state.best[0]
+        scale = seconds / measured.incumbent_seconds
         for (candidate, schedule), outcome in zip(tried, measured.outcomes, strict=True):
             there = scaled(outcome, scale) if 0.0 < scale < inf else outcome
             self._observe(candidate, schedule, there)
@@ -163,14 +190,18 @@ class TaskSearch:
         if seconds < self.best_seconds:
             self.best, self.best_seconds = schedule, seconds
 
-    def choice(self, measurer: Measurer) -> Choice:
-        """The fastest schedule, as a library has it. Raises MeasureError."""
+    def begin_choice(self, measurer: Measurer) -> Callable[[], Choice]:
+        """Begin to race the fastest schedules; what is given waits for the fastest of them, as a
+        library has it. Raises MeasureError, then or later."""
         ranked = sorted(self._seconds, key=lambda candidate: self._seconds[candidate])
         schedules = (self._space.schedule(candidate) for candidate in ranked)
         finalists = [s for s in schedules if s is not None and s != self.zero_trial][:FINALISTS]
         if not finalists:
-            return Choice(self.zero_trial, inf, inf, False)
-        measured = measurer.measure(self.task, finalists, self.zero_trial)
+            return lambda: Choice(self.zero_trial, inf, inf, False)
+        measured = measurer.begin(self.task, finalists, self.zero_trial)
+        return lambda: self._choice(finalists, measured())
+
+    def _choice(self, finalists: Sequence[Schedule], measured: Measured) -> Choice:
         before = measured.incumbent_seconds
         seconds, winner = min(
             (seconds_of(outcome), place) for place, outcome in enumerate(measured.outcomes)

@@ -2,14 +2,15 @@
 
 What it does: gives each batch of trials to the task whose gradient is steepest, keeps every trial
 on file as it is made, and lets each task choose in the end. What it does not: know graphs or
-models, or measure. Killed at any point it loses the batch under way: begun again with the same
+models, or measure. Killed at any point it loses the batches under way: begun again with the same
 records, it goes on where it was.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import assert_never
 
 from tensorgen.machine import Machine
@@ -30,8 +31,12 @@ from tensorgen.tune.task_scheduler import (
     TotalLatency,
     next_task,
 )
-from tensorgen.tune.task_search import Choice, TaskSearch, TuneSettings
+from tensorgen.tune.task_search import Begun, Choice, TaskSearch, TuneSettings
 from tensorgen.tune.trial import Setting, Trial, trial_in
+
+AHEAD = 1
+"""Batches that are begun before the one in front of them is measured: it is proposed and compiled
+meanwhile, without knowing what comes of that one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,18 +105,38 @@ class Tuning:
         return {name: state.finish() for name, state in self.states.items()}
 
     def run(self, measurer: Measurer) -> Iterator[Progress]:
-        """Make the trials, a batch at a time. Raises MeasureError."""
-        while (spent := self._spent()) < self.most_trials:
-            match next_task(self.states.values(), self._networks, self._objective):
+        """Make the trials, a batch at a time; the next one is under way meanwhile. Raises
+        MeasureError."""
+        under_way: deque[_UnderWay] = deque()
+        while True:
+            begun = self._begin_next(measurer, under_way)
+            if begun is not None:
+                under_way.append(begun)
+                if len(under_way) <= AHEAD:
+                    continue
+            if not under_way:
+                return
+            first = under_way.popleft()
+            self._keep(first.task, self.searches[first.task].finish(first.batch))
+            yield Progress(first.task, self._spent(), self.most_trials, first.gain, self.states)
+
+    def _begin_next(self, measurer: Measurer, under_way: Sequence[_UnderWay]) -> _UnderWay | None:
+        """The next batch; None if there is none before one of those under way is finished."""
+        while True:
+            states = _expected(self.states, under_way)
+            spent = self._spent() + sum(entry.batch.trials for entry in under_way)
+            if spent >= self.most_trials:
+                return None
+            match next_task(states, self._networks, self._objective):
                 case Done():
-                    return
+                    return None
                 case Next(task, gain):
-                    search = self.searches[task]
                     # No task's first batch takes what belongs to another one.
                     batch = min(self._settings.batch, self._settings.trials)
                     left = min(batch, self.most_trials - spent)
-                    self._keep(task, search.batch(measurer, left))
-                    yield Progress(task, self._spent(), self.most_trials, gain, self.states)
+                    begun = self.searches[task].begin(measurer, left)
+                    if begun is not None:
+                        return _UnderWay(task, gain, begun)
                 case stop:
                     assert_never(stop)
 
@@ -134,4 +159,36 @@ class Tuning:
 
     def choices(self, measurer: Measurer) -> dict[str, Choice]:
         """The schedule of each task, built as a library builds it. Raises MeasureError."""
-        return {name: search.choice(measurer) for name, search in self.searches.items()}
+        waiting: deque[tuple[str, Callable[[], Choice]]] = deque()
+        choices: dict[str, Choice] = {}
+        for name, search in self.searches.items():
+            waiting.append((name, search.begin_choice(measurer)))
+            if len(waiting) > AHEAD:
+                first, choice = waiting.popleft()
+                choices[first] = choice()
+        return choices | {name: choice() for name, choice in waiting}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _UnderWay:
+    """A batch of a task that is being measured, and the gain that was expected of it."""
+
+    task: str
+    gain: float
+    batch: Begun
+
+
+def _expected(
+    states: Mapping[str, TaskState], under_way: Sequence[_UnderWay]
+) -> tuple[TaskState, ...]:
+    """The states by which the next batch is given away: those under way are taken to bring nothing.
+    A task of which nothing is known before its batch is finished gets no other one."""
+    expected = dict(states)
+    for entry in under_way:
+        state = expected[entry.task]
+        expected[entry.task] = (
+            state.measured(entry.batch.trials, state.seconds)
+            if state.trials
+            else replace(state, exhausted=True)
+        )
+    return tuple(expected.values())

@@ -50,6 +50,13 @@ def measurer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalMeasurer
         yield found
 
 
+@pytest.fixture
+def fresh(tmp_path: Path) -> Iterator[LocalMeasurer]:
+    """One that has built nothing yet, for kernels that are not what their schedules say."""
+    with LocalMeasurer(HOST, 1, cache=tmp_path) as found:
+        yield found
+
+
 def tiles(task: Task, count: int) -> list[Schedule]:
     """Register tiles for the host, spread over all of them."""
     found = candidates(task, HOST.isa)
@@ -160,26 +167,32 @@ def test_a_hang_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_incumbent_that_fails_is_no_reason_to_stop(
-    measurer: LocalMeasurer, monkeypatch: pytest.MonkeyPatch
+    fresh: LocalMeasurer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bad, good = tiles(TASK, 2)
     changed(monkeypatch, {bad: (BEGIN, CRASH)})
-    measured = measurer.measure(TASK, [good], bad)
+    measured = fresh.measure(TASK, [good], bad)
     assert isinstance(measured.incumbent, Crashed)
     figure(measured.outcomes[0])
+
+
+def test_an_incumbent_that_is_refused_is_no_reason_to_stop(
+    fresh: LocalMeasurer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bad, good = tiles(TASK, 2)
     changed(monkeypatch, {bad: (BEGIN, SYNTAX)})
-    measured = measurer.measure(TASK, [good], bad)
+    measured = fresh.measure(TASK, [good], bad)
     assert isinstance(measured.incumbent, NotBuilt)
     figure(measured.outcomes[0])
-    assert isinstance(measurer.measure(TASK, [bad], bad).incumbent, NotBuilt)
+    assert isinstance(fresh.measure(TASK, [bad], bad).incumbent, NotBuilt)
 
 
 def test_too_much_memory_is_refused(
-    measurer: LocalMeasurer, monkeypatch: pytest.MonkeyPatch
+    fresh: LocalMeasurer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(local_measurer, "MOST_BYTES", 1000)
     (tile,) = tiles(TASK, 1)
-    outcome = measurer.measure(TASK, [], tile).incumbent
+    outcome = fresh.measure(TASK, [], tile).incumbent
     assert isinstance(outcome, NotBuilt)
     assert outcome.reason.startswith("memory: expected at most 1000 bytes to write, got ")
 
