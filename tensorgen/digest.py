@@ -24,10 +24,8 @@ def digest_of_digests(first: tuple[str, ...], digests: Iterable[bytes]) -> bytes
 
     There are few `first` parts, whose encodings are remembered.
     """
-    state = hashlib.blake2b(_encoded_words(first), digest_size=DIGEST_BYTES)
-    for digest in digests:
-        state.update(_DIGEST_LENGTH + digest)
-    return state.digest()
+    encoded = _DIGEST_LENGTH.join((_encoded_words(first), *digests))
+    return hashlib.blake2b(encoded, digest_size=DIGEST_BYTES).digest()
 
 
 @lru_cache(maxsize=1024)

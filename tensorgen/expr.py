@@ -171,20 +171,18 @@ class Apply(_Term):
     digest: bytes = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        assert len(self.args) == self.op.arity, f"{self.op.name}: arity"
-        first = self.args[0].dtype
-        for arg in self.args:
+        op, args = self.op, self.args
+        assert len(args) == op.arity, f"{op.name}: arity"
+        first = args[0].dtype
+        for arg in args:
             # The same object nearly always, and an index has many terms.
             assert arg.dtype is first or arg.dtype == first, (
-                f"{self.op.name}: operands of types {[arg.dtype for arg in self.args]}"
+                f"{op.name}: operands of types {[arg.dtype for arg in args]}"
             )
-        assert first.kind in self.op.kinds, f"{self.op.name}: not defined on {first.name}"
-        object.__setattr__(self, "dtype", self.op.result(first))
-        object.__setattr__(
-            self,
-            "digest",
-            digest_of_digests(("apply", self.op.name), [arg.digest for arg in self.args]),
-        )
+        assert first.kind in op.kinds, f"{op.name}: not defined on {first.name}"
+        object.__setattr__(self, "dtype", boolean if op.predicate else first)
+        digest = digest_of_digests(("apply", op.name), [arg.digest for arg in args])
+        object.__setattr__(self, "digest", digest)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -465,12 +463,12 @@ def _default_names(alphabet: str, count: int) -> list[str]:
 def children(expr: Expr) -> tuple[Expr, ...]:
     """The direct subterms, in order."""
     match expr:
+        case Apply():
+            return expr.args
         case Const() | Axis():
             return ()
         case Load():
             return expr.indices
-        case Apply():
-            return expr.args
         case Cast():
             return (expr.arg,)
         case Select():
@@ -484,16 +482,19 @@ def children(expr: Expr) -> tuple[Expr, ...]:
 def map_children(expr: Expr, function: Callable[[Expr], Expr]) -> Expr:
     """The term with `function` applied to each direct subterm; itself if nothing changed."""
     before = children(expr)
-    after = tuple(function(child) for child in before)
-    if all(a is b for a, b in zip(before, after, strict=True)):
+    after = tuple([function(child) for child in before])
+    for a, b in zip(before, after, strict=True):
+        if a is not b:
+            break
+    else:
         return expr
     match expr:
+        case Apply():
+            return Apply(expr.op, after)
         case Const() | Axis():
             return expr
         case Load():
             return Load(expr.operand, expr.type, after)
-        case Apply():
-            return Apply(expr.op, after)
         case Cast():
             return Cast(after[0], expr.dtype, expr.bits)
         case Select():
@@ -533,8 +534,8 @@ def free_axes(expr: Expr) -> frozenset[Axis]:
             case Reduce():
                 free[term.digest] = free[term.body.digest] - frozenset(term.axes)
             case _:
-                inside = (free[child.digest] for child in children(term))
-                free[term.digest] = frozenset[Axis]().union(*inside)
+                inside = [free[child.digest] for child in children(term)]
+                free[term.digest] = frozenset().union(*inside)
     return free[expr.digest]
 
 

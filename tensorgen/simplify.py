@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import gcd
 
 from tensorgen.expr import (
@@ -87,6 +87,25 @@ class Affine:
         return result
 
 
+@dataclass(slots=True)
+class Memory:
+    """What is known of terms, by their digests: their simple form, affine form and bounds. For
+    sizes that are numbers: of others, what is known changes with what is assumed of them."""
+
+    simplified: dict[bytes, Expr] = field(default_factory=dict)
+    affine: dict[bytes, Affine] = field(default_factory=dict)
+    bounds: dict[bytes, tuple[int, int]] = field(default_factory=dict)
+
+    def keep_below(self, most: int) -> None:
+        """Forgets everything if there is more of it."""
+        if max(len(self.simplified), len(self.affine), len(self.bounds)) > most:
+            for known in (self.simplified, self.affine, self.bounds):
+                known.clear()
+
+
+_MEMORY: ContextVar[Memory | None] = ContextVar("memory", default=None)
+
+
 def _scaled_term(atom: Expr, factor: int) -> Expr:
     return atom if factor == 1 else apply("mul", atom, const(factor, int64))
 
@@ -109,6 +128,16 @@ def _term_order(term: tuple[Expr, int]) -> tuple[int, int, bytes]:
 
 def affine(expr: Expr) -> Affine:
     """The affine form of an int64 term; any other operation becomes one atom."""
+    memory = _MEMORY.get()
+    if memory is None:
+        return _affine_form(expr)
+    known = memory.affine.get(expr.digest)
+    if known is None:
+        known = memory.affine[expr.digest] = _affine_form(expr)
+    return known
+
+
+def _affine_form(expr: Expr) -> Affine:
     match expr:
         case Const():
             return Affine((), int(expr.value))
@@ -134,6 +163,19 @@ def bounds(expr: Expr) -> tuple[int, int]:
             return int(expr.value), int(expr.value)
         case Axis():
             return 0, max(expr.extent - 1, 0)
+        case _:
+            pass
+    memory = _MEMORY.get()
+    if memory is None:
+        return _bounds(expr)
+    known = memory.bounds.get(expr.digest)
+    if known is None:
+        known = memory.bounds[expr.digest] = _bounds(expr)
+    return known
+
+
+def _bounds(expr: Expr) -> tuple[int, int]:
+    match expr:
         case Apply(op=op, args=(left, right)):
             (a, b), (c, d) = bounds(left), bounds(right)
             if op.name in ("add", "sub", "mul") and max(map(abs, (a, b, c, d))) >= UNBOUNDED:
@@ -344,29 +386,26 @@ but the time."""
 _REMEMBERED = 1 << 20
 """So many are remembered."""
 
-_SIMPLIFIED: ContextVar[dict[bytes, Expr] | None] = ContextVar("simplified", default=None)
-
-
 @contextmanager
-def remembering(simplified: dict[bytes, Expr]) -> Iterator[None]:
-    """In the block, `simplify` looks up there what became of a term, by its digest, and adds what
-    it finds: the schedules of a task are lowered to many equal indices.
+def remembering(memory: Memory) -> Iterator[None]:
+    """In the block, what is known of a term is looked up in the memory, and what is found added:
+    the schedules of a task are lowered to many equal indices.
 
     Digests leave out the names of axes, so that a term may come back with the names of one that was
     seen earlier. What is printed then depends on what was printed before: it is for kernels that
     are timed and forgotten.
     """
-    token = _SIMPLIFIED.set(simplified)
+    token = _MEMORY.set(memory)
     try:
         yield
     finally:
-        _SIMPLIFIED.reset(token)
+        _MEMORY.reset(token)
 
 
 def simplify(expr: Expr) -> Expr:
     """The term with every index and condition in it simplified, bottom up."""
-    shared = _SIMPLIFIED.get()
-    memo: dict[bytes, Expr] = {} if shared is None else shared
+    memory = _MEMORY.get()
+    memo: dict[bytes, Expr] = {} if memory is None else memory.simplified
 
     def visit(term: Expr) -> Expr:
         if term.digest in _SIMPLE:

@@ -25,7 +25,6 @@ from types import TracebackType
 from typing import Any, assert_never
 
 from tensorgen.build import BuildError, build_library, working_folder
-from tensorgen.expr import Expr
 from tensorgen.lower import Lowered
 from tensorgen.schedule import (
     AttentionTile,
@@ -37,7 +36,7 @@ from tensorgen.schedule import (
     WindowTile,
     WinogradTile,
 )
-from tensorgen.simplify import remembering
+from tensorgen.simplify import Memory, remembering
 from tensorgen.target import Target, host_target
 from tensorgen.task import Task
 from tensorgen.tune.candidate_build import Built, CandidateBuilder
@@ -76,7 +75,8 @@ MOST_BYTES = 4 << 30
 SPARE_BYTES = 2 << 30
 """What the process of a candidate may take for itself: stacks of threads, code."""
 
-_MOST_SIMPLIFIED = 1 << 17
+_MOST_REMEMBERED = 1 << 17
+"""Terms of which is remembered how they simplify."""
 
 _KEPT_BUILT = 128
 """Kernels that are not built again if they are asked for soon."""
@@ -127,7 +127,7 @@ class LocalMeasurer(Measurer):
         self._builder = CandidateBuilder(target, threads, self._place, strict=strict, cores=cores)
         self._worker = MeasuringWorker()
         self._operands: dict[bytes, TaskOperands] = {}
-        self._simplified: dict[bytes, Expr] = {}
+        self._memory = Memory()
         self._built: dict[tuple[bytes, Schedule], tuple[_Candidate, Built]] = {}
 
     def __enter__(self) -> LocalMeasurer:
@@ -251,10 +251,9 @@ class LocalMeasurer(Measurer):
         waiting.clear()
 
     def _print(self, task: Task, schedule: Schedule) -> PrintedKernel | NotBuilt:
-        if len(self._simplified) > _MOST_SIMPLIFIED:
-            self._simplified.clear()
+        self._memory.keep_below(_MOST_REMEMBERED)
         try:
-            with remembering(self._simplified):
+            with remembering(self._memory):
                 printed = printed_kernel(task, schedule, self._target, strict=self._strict)
         except ScheduleError as error:
             return NotBuilt(one_line(error))
