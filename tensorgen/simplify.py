@@ -386,6 +386,7 @@ but the time."""
 _REMEMBERED = 1 << 20
 """So many are remembered."""
 
+
 @contextmanager
 def remembering(memory: Memory) -> Iterator[None]:
     """In the block, what is known of a term is looked up in the memory, and what is found added:

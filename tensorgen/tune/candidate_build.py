@@ -126,4 +126,3 @@ class CandidateBuilder:
             cache=self._folder,
             timeout_seconds=SECONDS_EACH * (1 + count),
         )
-

@@ -42,7 +42,7 @@ from tensorgen.task import Task
 from tensorgen.tune.candidate_build import Built, CandidateBuilder
 from tensorgen.tune.candidate_source import PrintedKernel, printed_kernel
 from tensorgen.tune.fields import one_line
-from tensorgen.tune.measurer import Measured, Measurer, MeasureError
+from tensorgen.tune.measurer import Measured, MeasureError, Measurer
 from tensorgen.tune.measuring_worker import MeasuringWorker
 from tensorgen.tune.outcome import (
     Crashed,

@@ -157,6 +157,9 @@ class Space:
     sketches: tuple[Sketch, ...]
     zero_trial: Schedule
     _estimates: dict[Candidate, float] = field(default_factory=dict, compare=False, repr=False)
+    _points: dict[tuple[int, Choices], Candidate | None] = field(
+        default_factory=dict, compare=False, repr=False
+    )
 
     @cached_property
     def start(self) -> Candidate:
@@ -208,6 +211,12 @@ class Space:
 
     def _settled(self, sketch: int, choices: Choices) -> Candidate | None:
         """The one point that stands for the schedule at these positions; None without a one."""
+        key = sketch, choices
+        if key not in self._points:
+            self._points[key] = self._settling(sketch, choices)
+        return self._points[key]
+
+    def _settling(self, sketch: int, choices: Choices) -> Candidate | None:
         schedule = self.sketches[sketch].schedule(choices)
         if schedule is None:
             return None

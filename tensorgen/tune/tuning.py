@@ -8,7 +8,7 @@ records, it goes on where it was.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import assert_never
@@ -34,9 +34,12 @@ from tensorgen.tune.task_scheduler import (
 from tensorgen.tune.task_search import Begun, Choice, TaskSearch, TuneSettings
 from tensorgen.tune.trial import Setting, Trial, trial_in
 
-AHEAD = 1
-"""Batches that are begun before the one in front of them is measured: it is proposed and compiled
-meanwhile, without knowing what comes of that one."""
+AHEAD = 2
+"""Batches that are begun before the one in front of them is measured: they are proposed and
+compiled meanwhile, without knowing what comes of that one."""
+
+AHEAD_OF_ITS_OWN = 1
+"""Of these, so many may be of the same task."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +108,7 @@ class Tuning:
         return {name: state.finish() for name, state in self.states.items()}
 
     def run(self, measurer: Measurer) -> Iterator[Progress]:
-        """Make the trials, a batch at a time; the next one is under way meanwhile. Raises
+        """Make the trials, a batch at a time; the next ones are under way meanwhile. Raises
         MeasureError."""
         under_way: deque[_UnderWay] = deque()
         while True:
@@ -182,13 +185,16 @@ def _expected(
     states: Mapping[str, TaskState], under_way: Sequence[_UnderWay]
 ) -> tuple[TaskState, ...]:
     """The states by which the next batch is given away: those under way are taken to bring nothing.
-    A task of which nothing is known before its batch is finished gets no other one."""
+    A task of which nothing is known before its batch is finished gets no other one, and neither
+    does one with as many under way as it may have."""
     expected = dict(states)
+    count = Counter(entry.task for entry in under_way)
     for entry in under_way:
         state = expected[entry.task]
+        waits = not states[entry.task].trials or count[entry.task] > AHEAD_OF_ITS_OWN
         expected[entry.task] = (
-            state.measured(entry.batch.trials, state.seconds)
-            if state.trials
-            else replace(state, exhausted=True)
+            replace(state, exhausted=True)
+            if waits
+            else state.measured(entry.batch.trials, state.seconds)
         )
     return tuple(expected.values())

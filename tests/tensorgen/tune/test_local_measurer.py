@@ -187,9 +187,7 @@ def test_an_incumbent_that_is_refused_is_no_reason_to_stop(
     assert isinstance(fresh.measure(TASK, [bad], bad).incumbent, NotBuilt)
 
 
-def test_too_much_memory_is_refused(
-    fresh: LocalMeasurer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_too_much_memory_is_refused(fresh: LocalMeasurer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local_measurer, "MOST_BYTES", 1000)
     (tile,) = tiles(TASK, 1)
     outcome = fresh.measure(TASK, [], tile).incumbent

@@ -19,7 +19,7 @@ from tensorgen.tune.records import RecordsError, TrialRecords
 from tensorgen.tune.task_scheduler import Network
 from tensorgen.tune.task_search import TuneSettings
 from tensorgen.tune.trial import Setting, Trial
-from tensorgen.tune.tuning import Tuning
+from tensorgen.tune.tuning import AHEAD, AHEAD_OF_ITS_OWN, Tuning
 from tensorgen.typical_machine import typical_machine
 from tests.contraction_tasks import matmul
 
@@ -208,3 +208,49 @@ def test_trials_of_a_task_serve_its_kind(records: TrialRecords) -> None:
 
 def shapes(schedules: Iterable[Schedule]) -> set[tuple[int, int]]:
     return {(s.rows, s.vectors) for s in schedules if isinstance(s, RegisterTile)}
+
+
+class Watched(StandIn):
+    """Remembers in which order batches were begun and measured, and how many were under way."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.under_way: list[Task] = []
+        self.most = self.most_of_a_task = 0
+
+    def begin(
+        self, task: Task, schedules: Sequence[Schedule], incumbent: Schedule
+    ) -> Callable[[], Measured]:
+        self.under_way.append(task)
+        self.most = max(self.most, len(self.under_way))
+        self.most_of_a_task = max(self.most_of_a_task, self.under_way.count(task))
+
+        def measured() -> Measured:
+            assert self.under_way.pop(0) == task
+            return self.measure(task, schedules, incumbent)
+
+        return measured
+
+
+def test_batches_are_begun_while_the_one_before_is_measured(records: TrialRecords) -> None:
+    measurer = Watched()
+    work = tuning(records, 32)
+    steps = list(work.run(measurer))
+    assert steps[-1].trials == steps[-1].most_trials == sum(s.trials for s in work.states.values())
+    assert measurer.most == AHEAD + 1
+    assert measurer.most_of_a_task == AHEAD_OF_ITS_OWN + 1
+    work.choices(measurer)
+    assert not measurer.under_way
+
+
+def test_nothing_is_begun_of_a_task_before_its_first_figures(records: TrialRecords) -> None:
+    measurer = Watched()
+    settings = TuneSettings(TARGET, 1, MACHINE, 24, batch=8)
+    work = Tuning({"small": TASKS["small"]}, NETWORKS[:0], settings, records, SETTING)
+    assert list(work.run(measurer)) == []  # no network needs it
+    network = Network("only", {"small": 1})
+    work = Tuning({"small": TASKS["small"]}, [network], settings, records, SETTING)
+    steps = work.run(measurer)
+    assert next(steps).trials == 8
+    assert len(measurer.batches) == 1
+    assert list(steps)[-1].trials == 24
