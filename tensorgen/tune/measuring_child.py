@@ -1,9 +1,9 @@
 """A process that runs kernels for another one, and may end by what they do.
 
 What it does: forks; in the copy, limits memory and time, calls kernels when it is asked to, and
-compares the result of each one's first call. To its parent it is
-an object that runs a candidate and says how long it took, or how it ended. It needs the standard
-library alone (see `measuring_process`).
+compares the result of each one's first call. To its parent it is an object that runs a candidate
+and says how long it took, or how it ended. It needs the standard library alone (see
+`measuring_process`).
 """
 
 from __future__ import annotations
