@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tensorgen.arena import ARENA_ALIGNMENT
 from tensorgen.build import build_library, find_compiler, supports_openmp
-from tensorgen.library import ARENA_ALIGNMENT, InputError, Library, RunError
+from tensorgen.library import InputError, Library, RunError
 from tensorgen.ports import Port
 from tensorgen.target import host_target
 from tensorgen.types import DTYPES, DType, TensorType, float32, int32
