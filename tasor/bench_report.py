@@ -81,8 +81,9 @@ def bench_page(
 ) -> str:
     """The page on a comparison; without `ceilings` there are no shares of the peak and no plots."""
     host = machine()
-    style = f"{shipped_text('report.css')}{PLOT_STYLE}{shipped_text('bench_report.css')}"
-    script = shipped_text("bench_report.js")
+    shared = f"{shipped_text('report.css')}{shipped_text('measured.css')}"
+    style = f"{shared}{PLOT_STYLE}{shipped_text('bench_report.css')}"
+    script = shipped_text("row_table.js")
     scale = ratio_scale([row.ratio for row in rows if row.ratio is not None])
     page = page_template("bench_report.html.j2").render(
         style=Markup(style),

@@ -42,6 +42,7 @@ class Finish(Enum):
     EXHAUSTED = "its space is exhausted"
     SETTLED = "no longer gets faster"
     BUDGET = "its trials are used up"
+    UNNEEDED = "what needs it is fast enough"
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ from tensorgen.tune.task_scheduler import (
     TaskState,
     TotalLatency,
     next_task,
+    slopes,
 )
 from tensorgen.tune.task_search import Choice, TaskSearch, TuneSettings
 from tensorgen.tune.trial import Setting, Trial, trial_in
@@ -119,7 +120,12 @@ class Tuning:
     def reasons(self) -> dict[str, Finish | None]:
         """Why each task gets no more trials; None for one that those of all tasks were used up
         for."""
-        return {name: state.finish() for name, state in self.states.items()}
+        states = self.states
+        slope = slopes(self._objective, self._networks, states)
+        return {
+            name: state.finish() or (None if slope[name] > 0 else Finish.UNNEEDED)
+            for name, state in states.items()
+        }
 
     def run(self, measurer: Measurer) -> Iterator[Progress]:
         """Make the trials, a batch at a time. Raises MeasureError."""
