@@ -70,7 +70,7 @@ class Run:
 
 def milestones(trials: int) -> tuple[int, ...]:
     """Trials for each kernel at which gains are told: a batch, twice as many, and so on."""
-    found = [BATCH]
+    found = [min(BATCH, trials)]
     while found[-1] * 2 <= trials:
         found.append(found[-1] * 2)
     return tuple(found) if found[-1] >= trials else (*found, trials)

@@ -47,12 +47,16 @@ from tensorgen.tune.task_scheduler import (
     TaskState,
 )
 from tensorgen.tune.task_search import WORTH, Choice, TuneSettings
+from tensorgen.tune.task_space import space_of
 from tensorgen.tune.trial import setting_of
 from tensorgen.tune.tuning import Progress, Tuning
 from tensorgen.types import ShapeError
 
 RECORDS_NAME = "trials.sqlite"
 """The file of trials in the cache folder, where no other one is named."""
+
+NOT_ALLOWED = "the fastest schedule on file is none that these settings allow"
+"""Why a schedule on file is not taken."""
 
 
 class ModelFinish(Enum):
@@ -275,13 +279,14 @@ def tuned_stages(
 def recorded_stages(
     question: Question, stages: Stages, settings: Settings, path: Path, observer: Observer = SILENT
 ) -> Stages:
-    """One model with the schedules on file that were faster than those with zero trials. Remarks
-    name the kernels that have none. Raises RecordsError."""
+    """One model with the schedules on file that were faster than those with zero trials and are
+    allowed by the settings. Remarks name the kernels that have none. Raises RecordsError."""
     records = TrialRecords(path, tell=observer.remarks)
     setting = setting_of(settings.target, settings.threads, tasor_version(), strict=settings.strict)
     found: dict[Task, Schedule] = {}
     misses: Counter[str] = Counter()
     compilation = stages.compilation
+    machine = machine_for(stages.graph, settings.target, settings.threads, settings.machine)
     for task, usual in zip(compilation.tasks, compilation.schedules, strict=True):
         match records.best(task, setting):
             case Miss() as miss:
@@ -289,7 +294,16 @@ def recorded_stages(
             case best:
                 trials = records.of_task(task, setting)
                 figures = [seconds_of(t.outcome) for t in trials if t.schedule == usual]
-                if seconds_of(best.outcome) <= WORTH * min(figures, default=inf):
+                if seconds_of(best.outcome) > WORTH * min(figures, default=inf):
+                    continue
+                # Filtered convolutions are on file whatever is asked for now.
+                space = space_of(
+                    task, settings.target, settings.threads, machine,
+                    strict=settings.strict, winograd=settings.winograd,
+                )  # fmt: skip
+                if space.locate(best.schedule) is None:
+                    misses[NOT_ALLOWED] += 1
+                else:
                     found[task] = best.schedule
     for reason, count in misses.items():
         observer.remarks(

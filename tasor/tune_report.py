@@ -146,7 +146,8 @@ def _cards(result: TuneResult) -> list[tuple[str, str, str]]:
     if failed := sum(_failed(found) for found in result.tasks.values()):
         cards.append(("unknown", str(failed), "trials gave no right result"))
     if broken := sum(isinstance(model, FailedModel) for model in result.models):
-        cards.append(("refuted", str(broken), "models cannot be compiled"))
+        what = "model" if broken == 1 else "models"
+        cards.append(("refuted", str(broken), f"{what} cannot be compiled"))
     return cards
 
 
