@@ -50,23 +50,27 @@ def tune(
     ] = False,
     weight: Annotated[
         list[str],
-        typer.Option("--weight", metavar="MODEL=2.5", help="its time counts so many times"),
+        typer.Option("--weight", metavar="MODEL=2.5", help="count its time so many times"),
     ] = [],  # noqa: B006
     latency: Annotated[
         list[str],
-        typer.Option("--latency", metavar="MODEL=MS", help="fast enough: it gets no more trials"),
+        typer.Option(
+            "--latency", metavar="MODEL=MS", help="milliseconds at which it gets no more trials"
+        ),
     ] = [],  # noqa: B006
     mean_speed: Annotated[
-        bool, typer.Option("--mean-speed", help="models count alike, however long they take")
+        bool, typer.Option("--mean-speed", help="count models alike, however long they take")
     ] = False,
     patience: Annotated[
         int | None,
-        typer.Option("--patience", metavar="N", help="trials of a kernel without a gain, at most"),
+        typer.Option("--patience", metavar="N", help="stop a kernel after N trials without a gain"),
     ] = None,
     strategy: Annotated[
         str,
         typer.Option(
-            "--strategy", metavar="NAME", help="staged, or one of its parts alone; or random"
+            "--strategy",
+            metavar="NAME",
+            help="staged, evolution, descent, random-descent or random",
         ),
     ] = "staged",
     no_cost_model: Annotated[
@@ -74,7 +78,7 @@ def tune(
     ] = False,
     equal_trials: Annotated[
         bool,
-        typer.Option("--equal-trials", help="as many for each kernel, worth it or not"),
+        typer.Option("--equal-trials", help="give each kernel as many, worth it or not"),
     ] = False,
     seed: Annotated[
         int, typer.Option("--seed", metavar="N", min=0, help="fixes all randomness")
@@ -84,9 +88,7 @@ def tune(
     ] = None,
     report: Annotated[
         Path | None,
-        typer.Option(
-            "--report", "--html", metavar="FILE.html", help="the same as a page with plots"
-        ),
+        typer.Option("--report", "--html", metavar="FILE.html", help="write a page with plots"),
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="print nothing but errors")] = False,
 ) -> None:
