@@ -55,7 +55,7 @@ _KINDS = 3
 
 NAMES = {
     "tasor": "Tasor",
-    TUNED: "Tasor, tuned",
+    TUNED: "Tasor tuned",
     "onnxruntime": "ONNX Runtime",
     "openvino": "OpenVINO",
     "torch": "PyTorch",
@@ -164,10 +164,11 @@ def _facts(
 ) -> list[tuple[str, str]]:
     """What was measured, with what, on what, and how: name and value of each fact."""
     load = host["load_average"]
+    packages = [engine for engine in engines if engine != TUNED]
     threads = ", ".join(map(str, _thread_numbers(rows)))
     facts = [
         ("Measured", str(host["time"]).replace("T", " ").replace("+00:00", " UTC")),
-        ("Versions", ", ".join(f"{_name(name)} {engine_version(name)}" for name in engines)),
+        ("Versions", ", ".join(f"{_name(name)} {engine_version(name)}" for name in packages)),
         ("Processor", f"{host['processor']}, {host['architecture']}"),
         ("Threads", f"{threads} of {host['cpus']} CPUs, pinned"),
         ("System", f"{host['system']}, Python {host['python']}"),

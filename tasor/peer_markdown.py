@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tasor.peer_engines import engine_version
+from tasor.peer_engines import TUNED, engine_version
 from tasor.peer_report import Ratio, machine, mean_ratios, ratio_text, ratios_of, threads_text
 from tasor.peers import Row
 from tasor.roofline import Ceiling, flops_per_second, percent, share_of_peak
@@ -21,7 +21,8 @@ def markdown(
 ) -> str:
     """The page: how it was measured, geometric means by group, and every case."""
     host, ratios = machine(), ratios_of(rows)
-    versions = ", ".join(f"{engine} {engine_version(engine)}" for engine in engines)
+    packages = [engine for engine in engines if engine != TUNED]
+    versions = ", ".join(f"{engine} {engine_version(engine)}" for engine in packages)
     how = "; ".join(f"{name} {_plain(value)}" for name, value in settings.items())
     lines = [
         "# Performance, measured",

@@ -57,9 +57,7 @@ class History:
         """How a network became faster: a point before all, one behind each round of its tasks and
         one in the end. Tasks that were never measured are left out; without any other there is no
         point."""
-        counts = {
-            task: count for task, count in network.counts.items() if self.before[task] < inf
-        }
+        counts = {task: count for task, count in network.counts.items() if self.before[task] < inf}
         if not counts:
             return ()
         best = dict(self.before)
