@@ -13,19 +13,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from math import inf
+from math import ceil, inf
 
 from tensorgen.machine import Machine
 from tensorgen.schedule import Schedule
 from tensorgen.target import Target
 from tensorgen.task import Task
 from tensorgen.tune.bound import bound_of
-from tensorgen.tune.cost_model import LearnedModel
 from tensorgen.tune.intent import Intent, adapt, most_alike, sizes_of
 from tensorgen.tune.measurer import Measurer
 from tensorgen.tune.outcome import Outcome, scaled, seconds_of
 from tensorgen.tune.space import Candidate
 from tensorgen.tune.staged import strategy_of
+from tensorgen.tune.strategy import Scores
 from tensorgen.tune.task_scheduler import TaskState
 from tensorgen.tune.task_space import space_of
 from tensorgen.tune.trial import Trial
@@ -44,7 +44,9 @@ MOST_SEEDS = 8
 class TuneSettings:
     """What is tuned for, and how: `trials` for each task on average, a `batch` of them at a time,
     by the strategy of that name; `seed` fixes all randomness but that of the clock. `machine` is
-    the one that measures, as it was calibrated: it bounds what a task can reach."""
+    the one that measures, as it was calibrated: it bounds what a task can reach. With `patience` a
+    task gets no more trials after so many that made it no faster; `learned` corrects estimates by
+    what was measured."""
 
     target: Target
     threads: int
@@ -55,6 +57,21 @@ class TuneSettings:
     batch: int = 16
     seed: int = 0
     strategy: str = "staged"
+    patience: int | None = None
+    learned: bool = True
+
+    @property
+    def round_trials(self) -> int:
+        """Trials of a batch: no task's first one takes what belongs to another one."""
+        return min(self.batch, self.trials)
+
+    def new_state(self, name: str, bound: float) -> TaskState:
+        """A task before its first trial."""
+        state = TaskState(name, bound)
+        if self.patience is None:
+            return state
+        rounds = ceil(self.patience / max(self.round_trials, 1))
+        return replace(state, patience=rounds, enough_trials=self.patience)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +90,7 @@ class TaskSearch:
 
     def __init__(
         self, name: str, task: Task, machine: Machine, settings: TuneSettings,
-        scores: LearnedModel, similar: Iterable[Trial],
+        scores: Scores, similar: Iterable[Trial],
     ) -> None:  # fmt: skip
         """The schedule with zero trials goes by the constants of `machine`. `similar` are trials of
         other tasks of the same kind; theirs are the first schedules to be tried."""
@@ -89,7 +106,8 @@ class TaskSearch:
         )  # fmt: skip
         self._seconds: dict[Candidate, float] = {}
         bound = bound_of(task, settings.machine, settings.threads, winograd=settings.winograd)
-        self.state = TaskState(name, bound.seconds)
+        self.state = settings.new_state(name, bound.seconds)
+        self.outcomes: list[Outcome] = []
         self.zero_trial: Schedule = self._space.zero_trial
         self.best: Schedule = self.zero_trial
         self.best_seconds = inf
@@ -115,6 +133,7 @@ class TaskSearch:
                 candidate = self._space.locate(trial.schedule)
                 if candidate is not None:
                     self._observe(candidate, trial.schedule, trial.outcome)
+            self.outcomes += [trial.outcome for trial in part]
             self.state = self.state.measured(len(part), self.best_seconds)
 
     def batch(self, measurer: Measurer, count: int) -> tuple[tuple[Schedule, Outcome], ...]:
@@ -137,6 +156,7 @@ class TaskSearch:
             there = scaled(outcome, scale) if 0.0 < scale < inf else outcome
             self._observe(candidate, schedule, there)
             found.append((schedule, there))
+        self.outcomes += [outcome for _, outcome in found]
         self.state = self.state.measured(len(found), self.best_seconds)
         return tuple(found)
 

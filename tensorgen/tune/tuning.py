@@ -8,8 +8,10 @@ records, it goes on where it was.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import assert_never
 
 from tensorgen.machine import Machine
@@ -17,9 +19,11 @@ from tensorgen.schedule import Schedule
 from tensorgen.task import Task
 from tensorgen.tune.cost_model import LearnedModel
 from tensorgen.tune.intent import kind_of, sizes_of
+from tensorgen.tune.learning_curve import History, Round
 from tensorgen.tune.measurer import Measurer
 from tensorgen.tune.outcome import Outcome
 from tensorgen.tune.records import RecordsError, TrialRecords
+from tensorgen.tune.strategy import AnalyticalScores, Scores
 from tensorgen.tune.task_scheduler import (
     Done,
     Finish,
@@ -29,6 +33,7 @@ from tensorgen.tune.task_scheduler import (
     TaskState,
     TotalLatency,
     next_task,
+    slopes,
 )
 from tensorgen.tune.task_search import Choice, TaskSearch, TuneSettings
 from tensorgen.tune.trial import Setting, Trial, trial_in
@@ -36,12 +41,14 @@ from tensorgen.tune.trial import Setting, Trial, trial_in
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """After a batch: whose it was, all trials so far and how many there may be, by how much another
-    trial of that task was expected to lower the objective, and what is known of each task."""
+    """After a batch: whose it was, all trials so far and how many there may be, the seconds since
+    tuning began, by how much another trial of that task was expected to lower the objective, and
+    what is known of each task."""
 
     task: str
     trials: int
     most_trials: int
+    seconds: float
     gain: float
     states: Mapping[str, TaskState]
 
@@ -60,6 +67,7 @@ class Tuning:
         *,
         objective: Objective | None = None,
         tell: Callable[[str], None] = lambda line: None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._networks = networks
         self._settings = settings
@@ -69,13 +77,16 @@ class Tuning:
         self._tell = tell
         self._unsaved: list[Trial] = []
         self._kinds = {name: kind_of(task) for name, (task, _) in tasks.items()}
-        scores = LearnedModel(settings.seed)
+        scores: Scores = LearnedModel(settings.seed) if settings.learned else AnalyticalScores()
         self.searches = {
             name: TaskSearch(name, task, machine, settings, scores, self._similar(name, task))
             for name, (task, machine) in tasks.items()
         }
         for search in self.searches.values():
             search.recall(records.of_task(search.task, setting), settings.batch)
+        self._clock = clock
+        self._recalled = self.states
+        self._rounds: list[Round] = []
 
     def _similar(self, name: str, task: Task) -> Iterator[Trial]:
         """The best trials of other tasks of its kind."""
@@ -94,24 +105,44 @@ class Tuning:
         """The trials of all tasks together, those on file among them."""
         return self._settings.trials * len(self.searches)
 
+    @property
+    def history(self) -> History:
+        """What the rounds so far did."""
+        before = {
+            name: self._recalled[name].seconds
+            if self._recalled[name].seconds < inf
+            else next((seconds for seconds in state.best if seconds < inf), inf)
+            for name, state in self.states.items()
+        }
+        trials = sum(state.trials for state in self._recalled.values())
+        return History(before, trials, tuple(self._rounds))
+
     def reasons(self) -> dict[str, Finish | None]:
         """Why each task gets no more trials; None for one that those of all tasks were used up
         for."""
-        return {name: state.finish() for name, state in self.states.items()}
+        states = self.states
+        slope = slopes(self._objective, self._networks, states)
+        return {
+            name: state.finish() or (None if slope[name] > 0 else Finish.UNNEEDED)
+            for name, state in states.items()
+        }
 
     def run(self, measurer: Measurer) -> Iterator[Progress]:
         """Make the trials, a batch at a time. Raises MeasureError."""
+        began = self._clock() - self.history.seconds
         while (spent := self._spent()) < self.most_trials:
             match next_task(self.states.values(), self._networks, self._objective):
                 case Done():
                     return
                 case Next(task, gain):
                     search = self.searches[task]
-                    # No task's first batch takes what belongs to another one.
-                    batch = min(self._settings.batch, self._settings.trials)
-                    left = min(batch, self.most_trials - spent)
+                    left = min(self._settings.round_trials, self.most_trials - spent)
                     self._keep(task, search.batch(measurer, left))
-                    yield Progress(task, self._spent(), self.most_trials, gain, self.states)
+                    step = Round(task, self._spent(), self._clock() - began, search.best_seconds)
+                    self._rounds.append(step)
+                    yield Progress(
+                        task, step.trials, self.most_trials, step.seconds, gain, self.states
+                    )
                 case stop:
                     assert_never(stop)
 

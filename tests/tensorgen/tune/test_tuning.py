@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import count
 from math import inf
 from pathlib import Path
-from zlib import crc32
 
 import pytest
 
@@ -13,15 +14,23 @@ from tensorgen.machine import Machine
 from tensorgen.schedule import RegisterTile, Schedule
 from tensorgen.target import Target
 from tensorgen.task import Task
-from tensorgen.tune.measurer import Measured
-from tensorgen.tune.outcome import Crashed, Outcome, Timed, seconds_of
+from tensorgen.tune.outcome import seconds_of, tallied
 from tensorgen.tune.records import RecordsError, TrialRecords
-from tensorgen.tune.task_scheduler import Network
+from tensorgen.tune.staged import STRATEGY_NAMES
+from tensorgen.tune.task_scheduler import (
+    EqualTrials,
+    Finish,
+    LatencyTargets,
+    Network,
+    Objective,
+    TotalLatency,
+)
 from tensorgen.tune.task_search import TuneSettings
 from tensorgen.tune.trial import Setting, Trial
 from tensorgen.tune.tuning import Tuning
 from tensorgen.typical_machine import typical_machine
 from tests.contraction_tasks import matmul
+from tests.measured_at_once import StandIn, truth
 
 TARGET = Target.named("x86-64-v3")
 MACHINE = typical_machine(TARGET)
@@ -29,30 +38,6 @@ SETTING = Setting(TARGET.name, 1, "this processor", "gcc 12", "0.2")
 SMALL, LARGE = (matmul((), n, 48, 32, constant=(False, True)) for n in (8, 96))
 TASKS: dict[str, tuple[Task, Machine]] = {"small": (SMALL, MACHINE), "large": (LARGE, MACHINE)}
 NETWORKS = [Network("first", {"small": 1, "large": 4}), Network("second", {"large": 1})]
-
-
-def truth(task: Task, schedule: Schedule) -> float:
-    """Seconds that follow from nothing but the texts: from one to two of the task's work."""
-    scale = task.stages[0].type.size * 1e-9
-    return scale * (1.0 + crc32(str(schedule).encode()) % 1000 / 1000)
-
-
-class StandIn:
-    """Measures at once, on a machine that takes `drift` times longer with each batch."""
-
-    def __init__(self, drift: float = 1.0, seconds: Callable[[Task, Schedule], float] = truth):
-        self.batches: list[tuple[Task, int]] = []
-        self._drift, self._seconds, self._now = drift, seconds, 1.0
-
-    def measure(self, task: Task, schedules: Sequence[Schedule], incumbent: Schedule) -> Measured:
-        self.batches.append((task, len(schedules)))
-        self._now *= self._drift
-        outcomes = [self._outcome(task, schedule) for schedule in (*schedules, incumbent)]
-        return Measured(tuple(outcomes[:-1]), outcomes[-1])
-
-    def _outcome(self, task: Task, schedule: Schedule) -> Outcome:
-        seconds = self._seconds(task, schedule)
-        return Timed(seconds * self._now) if seconds < inf else Crashed("signal 11")
 
 
 @pytest.fixture
@@ -205,3 +190,75 @@ def test_trials_of_a_task_serve_its_kind(records: TrialRecords) -> None:
 
 def shapes(schedules: Iterable[Schedule]) -> set[tuple[int, int]]:
     return {(s.rows, s.vectors) for s in schedules if isinstance(s, RegisterTile)}
+
+
+def aimed(
+    records: TrialRecords, objective: Objective, trials: int = 16, **changed: object
+) -> Tuning:
+    """A tuning for an objective, by a clock that goes on by a second whenever it is read."""
+    settings = replace(TuneSettings(TARGET, 1, MACHINE, trials, batch=8), **changed)  # type: ignore[arg-type]
+    ticks = count()
+    return Tuning(
+        TASKS, NETWORKS, settings, records, SETTING, objective=objective,
+        clock=lambda: float(next(ticks)),
+    )  # fmt: skip
+
+
+def test_the_history_is_what_was_done(records: TrialRecords) -> None:
+    work = aimed(records, EqualTrials())
+    steps = list(work.run(StandIn()))
+    history = work.history
+    assert [(r.task, r.trials, r.seconds) for r in history.rounds] == [
+        (step.task, step.trials, step.seconds) for step in steps
+    ]
+    assert [r.seconds for r in history.rounds] == [1.0, 2.0, 3.0, 4.0]
+    usual = {name: search.zero_trial for name, search in work.searches.items()}
+    assert history.before == {name: truth(TASKS[name][0], usual[name]) for name in TASKS}
+    assert history.trials == 0
+    for network in NETWORKS:
+        assert history.curve(network)[-1].latency == pytest.approx(network.latency(work.states))
+
+
+def test_a_history_begins_with_what_is_on_file(records: TrialRecords) -> None:
+    first = aimed(records, EqualTrials(), 8)
+    list(first.run(StandIn()))
+    again = aimed(records, EqualTrials(), 16)
+    list(again.run(StandIn()))
+    assert again.history.trials == 16
+    assert again.history.before == {name: s.seconds for name, s in first.states.items()}
+    assert again.history.trials_made == 16
+    assert sum(tally.count for s in again.searches.values() for tally in tallied(s.outcomes)) == 32
+
+
+def test_equal_trials_are_equal(records: TrialRecords) -> None:
+    work = aimed(records, EqualTrials(), 24)
+    list(work.run(StandIn()))
+    assert {state.trials for state in work.states.values()} == {24}
+
+
+def test_what_nobody_needs_faster_gets_no_more_trials(records: TrialRecords) -> None:
+    # Every task is tried once; thereafter both networks are short enough.
+    work = aimed(records, LatencyTargets({"first": 1.0, "second": 1.0}), 64)
+    steps = list(work.run(StandIn()))
+    assert [step.trials for step in steps] == [8, 16]
+    assert set(work.reasons().values()) == {Finish.UNNEEDED}
+
+
+def test_patience_ends_tasks_before_their_trials_do(records: TrialRecords) -> None:
+    def flat(task: Task, schedule: Schedule) -> float:
+        return 1.0
+
+    work = aimed(records, TotalLatency(), 64, patience=16)
+    steps = list(work.run(StandIn(seconds=flat)))
+    assert steps[-1].trials == 32
+    assert set(work.reasons().values()) == {Finish.SETTLED}
+
+
+@pytest.mark.parametrize("strategy", STRATEGY_NAMES)
+@pytest.mark.parametrize("learned", [True, False])
+def test_every_search_makes_its_trials(tmp_path: Path, strategy: str, learned: bool) -> None:
+    records = TrialRecords(tmp_path / "trials.sqlite")
+    work = aimed(records, EqualTrials(), strategy=strategy, learned=learned)
+    list(work.run(StandIn()))
+    assert records.count() == 32 or strategy == "descent"
+    assert all(s.best_seconds <= truth(s.task, s.zero_trial) for s in work.searches.values())
