@@ -22,6 +22,10 @@ from tensorgen.tile_costs import TiledWork, lines_of, parts, tile_cycles
 LEAST_READERS = 4
 """Vector tiles that read a packed row, at least."""
 
+MOST_AT_ONCE = 2.0
+"""How many times the second-level cache all rows may fill that are packed at once: one stream from
+beyond it is faster than many."""
+
 BLOCK_SHARE = 0.5
 """The part of the second-level cache that a block may fill: vector tiles stream past it."""
 
@@ -29,23 +33,23 @@ BLOCK_SHARE = 0.5
 def row_blocks(
     work: TiledWork, schedule: RegisterTile, core: Core, threads: int
 ) -> Iterator[RegisterTile]:
-    """The same tile with rows packed in blocks of a thread's own and, for several threads, in one
-    block of all of them."""
+    """The same tile with rows packed in blocks of a thread's own, and all at once: then the vector
+    factor is read once, and threads share the packing."""
     width = schedule.vectors * schedule.lanes
     readers = work.outer_columns * -(-work.columns // width)
     tile_bytes = schedule.rows * work.depth * work.element_bytes
     tiles = -(-work.rows // schedule.rows)
     most = int(BLOCK_SHARE * core.second_cache / tile_bytes)
-    if readers < LEAST_READERS or not most:
+    if readers < LEAST_READERS:
         return
     units = work.batch * work.outer_rows
-    count = -(-tiles // most)
+    count = -(-tiles // max(most, 1))
     if threads > 1 and units % threads:
         count = -(-count // threads) * threads
     block = -(-tiles // count) * schedule.rows
     plain = replace(schedule, vectors_outer=True, grid=False, ahead=False, depth=0)
     yield replace(plain, row_block=block)
-    if threads > 1 and units == 1 and block < work.rows and tiles * tile_bytes <= core.second_cache:
+    if units == 1 and block < work.rows and tiles * tile_bytes <= MOST_AT_ONCE * core.second_cache:
         yield replace(plain, row_block=tiles * schedule.rows)
 
 
@@ -75,4 +79,6 @@ def block_cycles(
         )
         block = work.outer_columns * tiles + length * work.depth * pack
         blocks.append(Repeated(count, (block + again,)))
-    return busiest(Repeated(units, tuple(blocks)), threads) - again
+    # Threads with blocks of their own read all of the vector factor, each.
+    late = EXPOSED * core.first_cycles(weights) * (1 - 1 / threads)
+    return busiest(Repeated(units, tuple(blocks)), threads) - again + late

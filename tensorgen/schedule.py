@@ -156,6 +156,7 @@ class RegisterTile:
         rows = "packed" if self.row_packed else "broadcast in place"
         if self.row_block:
             rows = f"packed {self.row_block} at a time"
+            shared = "blocks of rows"
         tiles = "vector tiles backwards" if self.backwards else "vector tiles"
         order = f"{tiles}, rows" if self.vectors_outer else f"rows, {tiles}"
         steps = [

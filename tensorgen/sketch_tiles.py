@@ -16,7 +16,7 @@ from tensorgen.dialects import VectorDialect
 from tensorgen.expr import Axis
 from tensorgen.machine import Core
 from tensorgen.prologue import Slab
-from tensorgen.prologue_costs import factor_bytes, prologue_costs
+from tensorgen.prologue_costs import EXPOSED, factor_bytes, prologue_costs
 from tensorgen.row_blocks import block_cycles, row_blocks
 from tensorgen.schedule import RegisterTile, VectorSource
 from tensorgen.shares import Repeated, busiest, cycles_of
@@ -227,9 +227,9 @@ class TileSketch:
                 for made in self.prologues:
                     if made[0]:
                         placed = replace(schedule, prologue=made[0])
-                        yield Estimate(placed, self._cycles(lines, made))
+                        yield Estimate(placed, self._cycles(placed, lines, made))
                         continue
-                    yield Estimate(schedule, self._cycles(lines, made))
+                    yield Estimate(schedule, self._cycles(schedule, lines, made))
                     if self.may_pack_rows(source):
                         yield from self._row_blocks(schedule)
                     if self.threads > 1 and source is not VectorSource.RUNTIME:
@@ -258,7 +258,7 @@ class TileSketch:
         grid = replace(schedule, grid=True)
         tiles = lines_of(self.work, grid, self.core)
         if busiest(tiles, self.threads) < busiest(lines, self.threads):
-            yield Estimate(grid, self._cycles(tiles, made))
+            yield Estimate(grid, self._cycles(grid, tiles, made))
 
     def cycles(self, schedule: RegisterTile) -> float:
         """The cycles that the busiest thread is expected to take for one of these tiles."""
@@ -266,14 +266,25 @@ class TileSketch:
             tiles = block_cycles(self.roles, self.work, schedule, self.core, self.threads)
             return tiles + (self.core.barrier if self.threads > 1 else 0.0)
         made = next(made for made in self.prologues if made[0] == schedule.prologue)
-        return self._cycles(lines_of(self.work, schedule, self.core), made)
+        return self._cycles(schedule, lines_of(self.work, schedule, self.core), made)
 
-    def _cycles(self, lines: Repeated, made: tuple[int, float, float]) -> float:
+    def _cycles(
+        self, schedule: RegisterTile, lines: Repeated, made: tuple[int, float, float]
+    ) -> float:
         """The cycles of the busiest thread for the tiles and a prologue."""
         inside, copied, share = made
         met = self.core.barrier if self.threads > 1 else 0.0
         tiles = cycles_of(lines) * share if inside else busiest(lines, self.threads)
-        return tiles + copied + met
+        return tiles + copied + met + EXPOSED * self._late_cycles(schedule)
+
+    def _late_cycles(self, schedule: RegisterTile) -> float:
+        """Cycles in which constants of the inner loop arrive for the first time in a run: they are
+        not asked for ahead, as panels of the outer one are."""
+        packed = schedule.source is VectorSource.PACKED
+        inner, known = schedule.vector_operand, packed
+        if schedule.vectors_outer:
+            inner, known = 1 - inner, schedule.row_packed
+        return self.core.first_cycles(factor_bytes(self.roles, inner)) if known else 0.0
 
 
 def _read_together(roles: Roles, together: int) -> Roles:

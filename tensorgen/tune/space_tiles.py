@@ -15,7 +15,7 @@ from math import prod
 
 from tensorgen.contraction import Contraction, Roles
 from tensorgen.machine import Core
-from tensorgen.row_blocks import row_blocks
+from tensorgen.row_blocks import MOST_AT_ONCE, row_blocks
 from tensorgen.schedule import RegisterTile, Schedule, VectorSource
 from tensorgen.sketch_tiles import LEAST_DEPTH, TileSketch, tile_sketches
 from tensorgen.task import Task
@@ -188,7 +188,7 @@ class TileSpace:
 
     def _may_block(self, schedule: RegisterTile) -> bool:
         """Whether rows may be packed in such blocks: all else is as they need it, and a block fits
-        the second-level cache."""
+        in the caches near a core."""
         other = (schedule.row_packed, schedule.depth, schedule.grid, schedule.prologue)
         if any(other) or not schedule.vectors_outer:
             return False
@@ -196,7 +196,8 @@ class TileSpace:
         if schedule.ahead and self.source is not VectorSource.DIRECT:
             return False
         work = self.any.work
-        return schedule.row_block * work.depth * work.element_bytes <= self.core.second_cache
+        size = schedule.row_block * work.depth * work.element_bytes
+        return size <= MOST_AT_ONCE * self.core.second_cache
 
     def _rule(self, tiles: TileSketch, schedule: RegisterTile) -> RegisterTile:
         """The tile of the same size that rules choose."""
