@@ -193,6 +193,7 @@ def tile_cycles(
     first, *others = core.loads
     if others and depth * moved > first[0]:
         step = max(step, moved / second_bytes(core, work.element_bytes))
+    if others and (schedule.depth or depth * moved > first[0]):
         step += core.row_line * work.streamed_lines(schedule, rows, core)
     if work.contiguous:
         store = rows * vectors * 2.0
