@@ -1,4 +1,4 @@
-"""`tasor tune`: models tuned together on this machine, and what came of it.
+"""`tasor tune`: models tuned together, here or on a cluster, and what came of it.
 
 What it does: has `model_tuning` tune, writes the libraries that are asked for, and draws or
 documents the result. What it does not: measure, or choose schedules.
@@ -136,6 +136,7 @@ def tune_document(result: TuneResult, saved: Sequence[Saved | None]) -> dict[str
             for model, files in zip(result.models, saved, strict=True)
         ],
         "tasks": {name: _task_document(found) for name, found in result.tasks.items()},
+        "stopped": result.stopped,
     }
 
 

@@ -1,4 +1,4 @@
-"""Models tuned on this machine: their tasks together, equal ones once, then each model compiled.
+"""Models tuned, here or on a cluster: their tasks together, equal ones once, then each compiled.
 
 What it does: compiles models with zero trials, has `tensorgen.tune` make trials for their tasks,
 and compiles each again with the schedules that were faster. A model that cannot be compiled does
@@ -17,6 +17,7 @@ from pathlib import Path
 from graphopt.onnx_import.errors import ModelError, printable
 from graphopt.search import machine_for
 from tasor.errors import one_line
+from tasor.measuring_place import measuring_place
 from tasor.pipeline import (
     SILENT,
     Observer,
@@ -25,22 +26,20 @@ from tasor.pipeline import (
     Stages,
     compile_stage,
     run_stages,
-    tasor_version,
 )
 from tensorgen.build import cache_folder
-from tensorgen.calibration import calibrated
 from tensorgen.machine import Machine
 from tensorgen.schedule import Schedule
 from tensorgen.target import TargetError
 from tensorgen.task import Task
-from tensorgen.tune.local_measurer import LocalMeasurer
 from tensorgen.tune.outcome import seconds_of
 from tensorgen.tune.records import Miss, TrialRecords
 from tensorgen.tune.task_scheduler import Finish, Network, TaskState
-from tensorgen.tune.task_search import WORTH, Choice, TuneSettings
+from tensorgen.tune.task_search import USUAL_BATCH, WORTH, Choice, TuneSettings
 from tensorgen.tune.trial import setting_of
 from tensorgen.tune.tuning import Progress, Tuning
 from tensorgen.types import ShapeError
+from tensorgen.version import tasor_version
 
 RECORDS_NAME = "trials.sqlite"
 """The file of trials in the cache folder, where no other one is named."""
@@ -49,11 +48,13 @@ RECORDS_NAME = "trials.sqlite"
 @dataclass(frozen=True, slots=True)
 class TuneRequest:
     """How much to tune and what to go by: `trials` for each distinct task on average, the file of
-    trials (None: the one in the cache folder), and the seed of all randomness but the clock's."""
+    trials (None: the one in the cache folder), and the seed of all randomness but the clock's.
+    `cluster` is the address of a dask scheduler whose workers measure (None: this machine does)."""
 
     trials: int
     records: Path | None = None
     seed: int = 0
+    cluster: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +99,12 @@ class FailedModel:
 
 @dataclass(frozen=True, slots=True)
 class TuneResult:
-    """What became of each model, in order, and of each task, by name."""
+    """What became of each model, in order, and of each task, by name. `stopped` is one line that
+    says why tuning ended before its time: nobody was left who measures."""
 
     models: tuple[TunedModel | FailedModel, ...]
     tasks: Mapping[str, TunedTask]
+    stopped: str | None = None
 
 
 Compiled = tuple[Question, Stages | FailedModel]
@@ -116,7 +119,7 @@ def tuned_models(
     progress: Callable[[Progress], None] = lambda progress: None,
     observer: Observer = SILENT,
 ) -> TuneResult:
-    """Tune models together. Raises what `LocalMeasurer`, `TrialRecords` and `calibrated` do."""
+    """Tune models together. Raises what `measuring_place` and `TrialRecords` do."""
     tasks: dict[str, tuple[Task, Machine]] = {}
     networks, counts = [], []
     for place, (_, model) in enumerate(compiled):
@@ -129,7 +132,7 @@ def tuned_models(
             tasks.setdefault(name, (task, machine))
         counts.append(dict(zip(names, model.compilation.runs, strict=True)))
         networks.append(Network(str(place), counts[-1]))
-    found = _tuned_tasks(tasks, networks, settings, request, progress, observer)
+    found, stopped = _tuned_tasks(tasks, networks, settings, request, progress, observer)
     faster = {t.task: t.choice.schedule for t in found.values() if t.choice.is_tuned}
     models = tuple(
         model
@@ -137,7 +140,7 @@ def tuned_models(
         else TunedModel(question, _recompiled(question, model, settings, faster, observer), count)
         for (question, model), count in zip(compiled, counts, strict=True)
     )
-    return TuneResult(models, found)
+    return TuneResult(models, found, stopped)
 
 
 def compiled_or_failed(
@@ -157,32 +160,38 @@ def _tuned_tasks(
     request: TuneRequest,
     progress: Callable[[Progress], None],
     observer: Observer,
-) -> dict[str, TunedTask]:
+) -> tuple[dict[str, TunedTask], str | None]:
+    """Each task, tuned, and why tuning ended before its time, if it did."""
     target, threads, strict = settings.target, settings.threads, settings.strict
     path = cache_folder() / RECORDS_NAME if request.records is None else request.records
     observer.begins("tune")
-    tuning = Tuning(
-        tasks,
-        networks,
-        TuneSettings(
-            target, threads, calibrated(target, threads), request.trials,
-            strict=strict, winograd=settings.winograd, seed=request.seed,
-        ),
-        TrialRecords(path, tell=observer.remarks),
-        setting_of(target, threads, tasor_version(), strict=strict),
-        tell=observer.remarks,
-    )  # fmt: skip
-    with LocalMeasurer(target, threads, strict=strict) as measurer:
-        for step in tuning.run(measurer):
-            progress(step)
-    observer.begins("race the best")
-    with LocalMeasurer(target, threads, strict=strict, drafts=False) as measurer:
-        choices = tuning.choices(measurer)
+    with measuring_place(
+        request.cluster, target, threads, strict=strict, tell=observer.remarks
+    ) as place:
+        tuning = Tuning(
+            tasks,
+            networks,
+            TuneSettings(
+                target, threads, place.machine, request.trials, strict=strict,
+                winograd=settings.winograd, seed=request.seed,
+                batch=place.batch(USUAL_BATCH, request.trials),
+            ),
+            TrialRecords(path, tell=observer.remarks),
+            place.setting,
+            tell=observer.remarks,
+        )  # fmt: skip
+        with place.measurer(True) as measurer:
+            for step in tuning.run(measurer):
+                progress(step)
+        observer.begins("race the best")
+        with place.measurer(False) as measurer:
+            choices = tuning.choices(measurer)
     reasons = tuning.reasons()
-    return {
+    found = {
         name: TunedTask(name, task, tuning.states[name], choices[name], reasons[name])
         for name, (task, _) in tasks.items()
     }
+    return found, None if tuning.missing is None else tuning.missing.reason
 
 
 def _recompiled(

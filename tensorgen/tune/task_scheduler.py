@@ -42,6 +42,7 @@ class Finish(Enum):
     EXHAUSTED = "its space is exhausted"
     SETTLED = "no longer gets faster"
     BUDGET = "its trials are used up"
+    NOBODY = "nobody is left to measure it"
 
 
 @dataclass(frozen=True, slots=True)

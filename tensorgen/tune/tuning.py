@@ -17,7 +17,7 @@ from tensorgen.schedule import Schedule
 from tensorgen.task import Task
 from tensorgen.tune.cost_model import LearnedModel
 from tensorgen.tune.intent import kind_of, sizes_of
-from tensorgen.tune.measurer import Measurer
+from tensorgen.tune.measurer import Measurer, NotMeasured
 from tensorgen.tune.outcome import Outcome
 from tensorgen.tune.records import RecordsError, TrialRecords
 from tensorgen.tune.task_scheduler import (
@@ -94,13 +94,21 @@ class Tuning:
         """The trials of all tasks together, those on file among them."""
         return self._settings.trials * len(self.searches)
 
+    @property
+    def missing(self) -> NotMeasured | None:
+        """Why something could not be measured that should have been; None if nothing is missing."""
+        found = (search.missing for search in self.searches.values())
+        return next((reason for reason in found if reason is not None), None)
+
     def reasons(self) -> dict[str, Finish | None]:
         """Why each task gets no more trials; None for one that those of all tasks were used up
         for."""
-        return {name: state.finish() for name, state in self.states.items()}
+        otherwise = None if self.missing is None else Finish.NOBODY
+        return {name: state.finish() or otherwise for name, state in self.states.items()}
 
     def run(self, measurer: Measurer) -> Iterator[Progress]:
-        """Make the trials, a batch at a time. Raises MeasureError."""
+        """Make the trials, a batch at a time, as long as there is somebody who measures
+        (`missing`). Raises MeasureError."""
         while (spent := self._spent()) < self.most_trials:
             match next_task(self.states.values(), self._networks, self._objective):
                 case Done():
@@ -112,6 +120,8 @@ class Tuning:
                     left = min(batch, self.most_trials - spent)
                     self._keep(task, search.batch(measurer, left))
                     yield Progress(task, self._spent(), self.most_trials, gain, self.states)
+                    if search.missing is not None:
+                        return
                 case stop:
                     assert_never(stop)
 
