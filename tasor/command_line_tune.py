@@ -88,7 +88,11 @@ def tune(
         progress_bar("trials", shown=not quiet) as advance,
     ):
         result = tune_models(
-            questions, settings, TuneRequest(trials, records, seed, cluster), reporter, advance
+            questions,
+            settings,
+            TuneRequest(trials, records, seed, cluster=cluster),
+            reporter,
+            advance,
         )
     saved = save_models(result, folders)
     if json_file is not None:

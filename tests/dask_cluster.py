@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 
+from tensorgen.tune.cluster_connection import DaskConnection
+
 ROOT = Path(__file__).resolve().parent.parent
 START_SECONDS = 60.0
 
@@ -23,8 +25,9 @@ class DaskCluster:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._processes: list[subprocess.Popen[bytes]] = []
+        self.workers: list[subprocess.Popen[bytes]] = []
         self._scheduler_file = folder / "scheduler.json"
-        self.scheduler = self._start("scheduler", "--port", "0", {})
+        self.scheduler = self._start("scheduler", "--port", "0")
         self.address = str(self._found(self._scheduler_file)["address"])
 
     def __enter__(self) -> DaskCluster:
@@ -44,25 +47,29 @@ class DaskCluster:
         self, resources: str, environment: Mapping[str, str] | None = None
     ) -> subprocess.Popen[bytes]:
         """A worker with those resources; it is there soon."""
+        options = ("--no-nanny", "--nthreads", "2", "--resources", resources)
         return self._start(
-            "worker", "--no-nanny", "--nthreads", "2", "--resources", resources,
-            "--local-directory", str(self._folder), environment or {},
-        )  # fmt: skip
+            "worker", *options, "--local-directory", str(self._folder), environment=environment
+        )
 
-    def _start(self, *words: str | Mapping[str, str]) -> subprocess.Popen[bytes]:
-        *options, environment = words
-        assert isinstance(environment, Mapping)
-        command = [sys.executable, "-m", "dask", *(str(option) for option in options)]
+    def _start(
+        self, *words: str, environment: Mapping[str, str] | None = None
+    ) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "dask", *words]
         command += ["--host", "127.0.0.1", "--no-dashboard"]
         command += ["--scheduler-file", str(self._scheduler_file)]
-        folder = {"TMPDIR": str(self._folder), "TASOR_CACHE": str(self._folder / "cache")}
         paths = os.pathsep.join(
             path for path in (str(ROOT), os.environ.get("PYTHONPATH", "")) if path
         )
+        own = {
+            "PYTHONPATH": paths,
+            "TMPDIR": str(self._folder),
+            "TASOR_CACHE": str(self._folder / "cache"),
+        }
         process = subprocess.Popen(
             command,
             cwd=self._folder,
-            env={**os.environ, **folder, "PYTHONPATH": paths, **environment},
+            env={**os.environ, **own, **({} if environment is None else environment)},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -87,21 +94,16 @@ class DaskCluster:
 @contextmanager
 def dask_cluster(folder: Path, *resources: str) -> Iterator[DaskCluster]:
     """A cluster with a worker for each of those resources, all of them there."""
-    from tensorgen.tune.cluster_connection import DaskConnection
-
     with DaskCluster(folder) as cluster:
         for labels in resources:
-            cluster.worker(labels)
+            cluster.workers.append(cluster.worker(labels))
         with DaskConnection(cluster.address) as connection:
             wait_for(connection, len(resources))
         yield cluster
 
 
-def wait_for(connection: object, count: int) -> list[str]:
+def wait_for(connection: DaskConnection, count: int) -> list[str]:
     """The addresses of the workers, as soon as there are so many."""
-    from tensorgen.tune.cluster_connection import DaskConnection
-
-    assert isinstance(connection, DaskConnection)
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:
         there = connection.workers()

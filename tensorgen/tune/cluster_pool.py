@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar, assert_never
 
@@ -152,10 +152,7 @@ class WorkerPool:
         self._greet(self._labelled())
         while self._greeted and self._clock() < deadline:
             arrived = self._connection.next_answer(_LOOK_SECONDS)
-            there = self._labelled()
-            for ticket, worker in list(self._greeted.items()):
-                if worker not in there:
-                    del self._greeted[ticket]
+            self._forget_all_but(self._labelled())
             if arrived is not None and arrived[0] in self._greeted:
                 worker = self._greeted.pop(arrived[0])
                 setting = self._said(worker, arrived[1])
@@ -178,7 +175,15 @@ class WorkerPool:
         """Notices who came and who is gone."""
         there = self._labelled()
         self._members &= there.keys()
+        self._forget_all_but(there)
         self._greet({worker: there[worker] for worker in there if worker not in self._members})
+
+    def _forget_all_but(self, there: Collection[str]) -> None:
+        """Waits no more for what others were asked."""
+        for ticket, worker in list(self._greeted.items()):
+            if worker not in there:
+                del self._greeted[ticket]
+                self._connection.give_up(ticket)
 
     def _greet(self, workers: Mapping[str, Mapping[str, float]]) -> None:
         """Asks those who were not asked yet where they measure."""

@@ -30,7 +30,7 @@ from tensorgen.tune.cluster_message import (
     setting_answer,
 )
 from tensorgen.tune.fields import FieldError, one_line
-from tensorgen.tune.local_measurer import LocalMeasurer
+from tensorgen.tune.local_measurer import LocalMeasurer, check_runs_here
 from tensorgen.tune.measurer import MeasureError
 from tensorgen.tune.trial import setting_of
 from tensorgen.version import tasor_version
@@ -97,6 +97,7 @@ def answer(text: str) -> str:
         work = request.work
         match request:
             case SettingRequest():
+                check_runs_here(work.target)
                 version = tasor_version()
                 return setting_answer(
                     setting_of(work.target, work.threads, version, strict=work.strict)

@@ -186,6 +186,6 @@ class TaskSearch:
             (inf if isinstance(outcome, NotMeasured) else seconds_of(outcome), place)
             for place, outcome in enumerate(measured.outcomes)
         )
-        if seconds <= WORTH * before:
+        if seconds < inf and seconds <= WORTH * before:
             return Choice(finalists[winner], seconds, before, True)
         return Choice(self.zero_trial, before, before, False)
