@@ -16,7 +16,7 @@ from math import inf
 from pathlib import Path
 
 from tasor.model_tuning import FailedModel, compiled_or_failed, tasks_and_networks
-from tasor.pipeline import Question, Settings, library_name, tasor_version
+from tasor.pipeline import Question, Settings, library_name
 from tasor.suites.sources import Source
 from tasor.tune_request import TuneRequest, objective_of
 from tensorgen.calibration import calibrated
@@ -30,6 +30,7 @@ from tensorgen.tune.task_scheduler import Network
 from tensorgen.tune.task_search import TuneSettings
 from tensorgen.tune.trial import setting_of
 from tensorgen.tune.tuning import Tuning
+from tensorgen.version import tasor_version
 
 BATCH = 8
 """Trials of a batch: curves have a point for each."""

@@ -14,6 +14,7 @@ from tasor.output_file import check_file_place, write_file
 from tasor.pipeline import Question, checked_shapes, library_name, settings_of
 from tasor.reporter import Reporter, Verbosity
 from tasor.terminal import draw, progress_bar
+from tensorgen.tune.measurer import MeasureError
 
 DEFAULT_TRIALS = 64
 """Trials for each kernel, where no other number is asked for."""
@@ -80,6 +81,12 @@ def tune(
         bool,
         typer.Option("--equal-trials", help="give each kernel as many, worth it or not"),
     ] = False,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            "--cluster", metavar="ADDRESS", help="measure on the workers of a dask scheduler"
+        ),
+    ] = None,
     seed: Annotated[
         int, typer.Option("--seed", metavar="N", min=0, help="fixes all randomness")
     ] = 0,
@@ -92,7 +99,7 @@ def tune(
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="print nothing but errors")] = False,
 ) -> None:
-    """Measure schedules for models' kernels on this machine, equal kernels once."""
+    """Measure schedules for models' kernels, on this machine or a cluster, equal kernels once."""
     # Loaded when it runs: the learned model brings what no other command needs.
     from tasor.command_tune import (
         library_folders,
@@ -102,6 +109,7 @@ def tune(
         tune_document,
         tune_models,
     )
+    from tasor.measuring_place import check_cluster
     from tasor.model_tuning import FailedModel
     from tasor.tune_report import tune_page
     from tasor.tune_request import TuneRequest, check_request
@@ -122,9 +130,11 @@ def tune(
         strategy=strategy,
         learned=not no_cost_model,
         gradient=not equal_trials,
+        cluster=cluster,
     )
     check_request(request, questions)
     folders = library_folders(output, questions)
+    check_cluster(cluster)
     settings = settings_of(target, threads, strict=strict, winograd=not no_winograd)
     with (
         Reporter(Verbosity(0, not quiet)) as reporter,
@@ -141,3 +151,5 @@ def tune(
     failed = [model for model in result.models if isinstance(model, FailedModel)]
     if len(failed) == len(result.models):
         raise UsageError(failed[0].reason)
+    if result.stopped is not None:
+        raise MeasureError(f"{result.stopped}; tune again with the same records to go on")

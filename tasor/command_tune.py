@@ -1,4 +1,4 @@
-"""`tasor tune`: models tuned together on this machine, and what came of it.
+"""`tasor tune`: models tuned together, here or on a cluster, and what came of it.
 
 What it does: has `model_tuning` tune, writes the libraries that are asked for, and draws or
 documents the result. What it does not: measure, or choose schedules.
@@ -137,6 +137,7 @@ def tune_document(result: TuneResult, saved: Sequence[Saved | None]) -> dict[str
         "tasks": {name: _task_document(found) for name, found in result.tasks.items()},
         "trials_made": result.history.trials_made,
         "seconds": result.history.seconds,
+        "stopped": result.stopped,
     }
 
 

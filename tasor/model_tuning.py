@@ -1,4 +1,4 @@
-"""Models tuned on this machine: their tasks together, equal ones once, then each model compiled.
+"""Models tuned, here or on a cluster: their tasks together, equal ones once, then each compiled.
 
 What it does: compiles models with zero trials, has `tensorgen.tune` make trials for their tasks,
 and compiles each again with the schedules that were faster. A model that cannot be compiled does
@@ -18,6 +18,7 @@ from pathlib import Path
 from graphopt.onnx_import.errors import ModelError, printable
 from graphopt.search import machine_for
 from tasor.errors import one_line
+from tasor.measuring_place import measuring_place
 from tasor.pipeline import (
     SILENT,
     Observer,
@@ -26,17 +27,14 @@ from tasor.pipeline import (
     Stages,
     compile_stage,
     run_stages,
-    tasor_version,
 )
 from tasor.tune_request import TuneRequest, objective_of
 from tensorgen.build import cache_folder
-from tensorgen.calibration import calibrated
 from tensorgen.machine import Machine
 from tensorgen.schedule import Schedule
 from tensorgen.target import TargetError
 from tensorgen.task import Task
 from tensorgen.tune.learning_curve import CurvePoint, History
-from tensorgen.tune.local_measurer import LocalMeasurer
 from tensorgen.tune.outcome import Tally, seconds_of, tallied
 from tensorgen.tune.records import Miss, TrialRecords
 from tensorgen.tune.task_scheduler import (
@@ -46,11 +44,12 @@ from tensorgen.tune.task_scheduler import (
     Objective,
     TaskState,
 )
-from tensorgen.tune.task_search import WORTH, Choice, TuneSettings
+from tensorgen.tune.task_search import USUAL_BATCH, WORTH, Choice, TuneSettings
 from tensorgen.tune.task_space import space_of
 from tensorgen.tune.trial import setting_of
 from tensorgen.tune.tuning import Progress, Tuning
 from tensorgen.types import ShapeError
+from tensorgen.version import tasor_version
 
 RECORDS_NAME = "trials.sqlite"
 """The file of trials in the cache folder, where no other one is named."""
@@ -64,6 +63,7 @@ class ModelFinish(Enum):
 
     REACHED = "its latency target is reached"
     FINISHED = "all its kernels are finished"
+    NOBODY = "nobody is left to measure its kernels"
     USED_UP = "all trials are used up"
 
 
@@ -122,11 +122,14 @@ class FailedModel:
 
 @dataclass(frozen=True, slots=True)
 class TuneResult:
-    """What became of each model, in order, and of each task, by name, and what was done when."""
+    """What became of each model, in order, and of each task, by name, and what was done when.
+    `stopped` is one line that says why tuning ended before its time: nobody was left who
+    measures."""
 
     models: tuple[TunedModel | FailedModel, ...]
     tasks: Mapping[str, TunedTask]
     history: History
+    stopped: str | None = None
 
 
 Compiled = tuple[Question, Stages | FailedModel]
@@ -141,11 +144,11 @@ def tuned_models(
     progress: Callable[[Progress], None] = lambda progress: None,
     observer: Observer = SILENT,
 ) -> TuneResult:
-    """Tune models together. Raises what `LocalMeasurer`, `TrialRecords` and `calibrated` do, and
-    UsageError for a goal that no model has."""
+    """Tune models together. Raises what `measuring_place` and `TrialRecords` do, and UsageError for
+    a goal that no model has."""
     objective = objective_of(request, [question for question, _ in compiled])
     tasks, networks = tasks_and_networks(compiled, settings)
-    found, history = _tuned_tasks(
+    found, history, stopped = _tuned_tasks(
         tasks, list(networks.values()), objective, settings, request, progress, observer
     )
     faster = {t.task: t.choice.schedule for t in found.values() if t.choice.is_tuned}
@@ -163,7 +166,7 @@ def tuned_models(
                 history.curve(network), targets.get(network.name),
             )
         )  # fmt: skip
-    return TuneResult(tuple(models), found, history)
+    return TuneResult(tuple(models), found, history, stopped)
 
 
 def tasks_and_networks(
@@ -191,6 +194,8 @@ def _model_finish(
     states = {name: tasks[name].state for name in network.counts}
     if isinstance(objective, LatencyTargets) and objective.are_reached_by(network, states):
         return ModelFinish.REACHED
+    if any(tasks[name].finish is Finish.NOBODY for name in network.counts):
+        return ModelFinish.NOBODY
     is_finished = all(tasks[name].finish is not None for name in network.counts)
     return ModelFinish.FINISHED if is_finished else ModelFinish.USED_UP
 
@@ -213,29 +218,34 @@ def _tuned_tasks(
     request: TuneRequest,
     progress: Callable[[Progress], None],
     observer: Observer,
-) -> tuple[dict[str, TunedTask], History]:
+) -> tuple[dict[str, TunedTask], History, str | None]:
+    """Each task, tuned, what was done when, and why tuning ended before its time, if it did."""
     target, threads, strict = settings.target, settings.threads, settings.strict
     path = cache_folder() / RECORDS_NAME if request.records is None else request.records
     observer.begins("tune")
-    tuning = Tuning(
-        tasks,
-        networks,
-        TuneSettings(
-            target, threads, calibrated(target, threads), request.trials,
-            strict=strict, winograd=settings.winograd, seed=request.seed,
-            strategy=request.strategy, patience=request.patience, learned=request.learned,
-        ),
-        TrialRecords(path, tell=observer.remarks),
-        setting_of(target, threads, tasor_version(), strict=strict),
-        objective=objective,
-        tell=observer.remarks,
-    )  # fmt: skip
-    with LocalMeasurer(target, threads, strict=strict) as measurer:
-        for step in tuning.run(measurer):
-            progress(step)
-    observer.begins("race the best")
-    with LocalMeasurer(target, threads, strict=strict, drafts=False) as measurer:
-        choices = tuning.choices(measurer)
+    with measuring_place(
+        request.cluster, target, threads, strict=strict, tell=observer.remarks
+    ) as place:
+        tuning = Tuning(
+            tasks,
+            networks,
+            TuneSettings(
+                target, threads, place.machine, request.trials, strict=strict,
+                winograd=settings.winograd, seed=request.seed,
+                batch=place.batch(USUAL_BATCH, request.trials),
+                strategy=request.strategy, patience=request.patience, learned=request.learned,
+            ),
+            TrialRecords(path, tell=observer.remarks),
+            place.setting,
+            objective=objective,
+            tell=observer.remarks,
+        )  # fmt: skip
+        with place.measurer(True) as measurer:
+            for step in tuning.run(measurer):
+                progress(step)
+        observer.begins("race the best")
+        with place.measurer(False) as measurer:
+            choices = tuning.choices(measurer)
     reasons = tuning.reasons()
     found = {
         name: TunedTask(
@@ -244,7 +254,7 @@ def _tuned_tasks(
         )
         for name, search in tuning.searches.items()
     }  # fmt: skip
-    return found, tuning.history
+    return found, tuning.history, None if tuning.missing is None else tuning.missing.reason
 
 
 def _recompiled(

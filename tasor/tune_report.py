@@ -18,10 +18,11 @@ from graphopt.onnx_import.errors import printable
 from tasor.latency_plot import PLOT_STYLE, Step, latency_svg
 from tasor.model_tuning import FailedModel, TunedModel, TunedTask, TuneResult
 from tasor.peer_report import geometric_mean, machine, threads_text
-from tasor.pipeline import Settings, tasor_version
+from tasor.pipeline import Settings
 from tasor.report_page import page_template, printed, shipped_text, source_hash
 from tasor.roofline import percent
 from tasor.tune_request import TuneRequest
+from tensorgen.version import tasor_version
 
 OUTCOME_WORDS: Mapping[str, str] = {
     "timed": "timed, with a right result",
@@ -45,7 +46,7 @@ NOT_CLAIMED = (
     "schedules with the one without trials, built as a library is.",
     "The bound is arithmetic at the measured peak or data at the measured bandwidth, whichever "
     "takes longer: no schedule is faster, and few can be as fast.",
-    "The figures hold for this machine, compiler and number of threads.",
+    "The figures hold for the machine that measured, its compiler and this number of threads.",
 )
 
 
@@ -60,6 +61,7 @@ def tune_page(result: TuneResult, settings: Settings, request: TuneRequest) -> s
         script=Markup(script),
         script_hash=Markup(source_hash(script)),
         heading=_heading(result),
+        stopped=None if result.stopped is None else printable(result.stopped),
         facts=_facts(settings, request),
         cards=_cards(result),
         models=[_model(model, result.tasks) for model in result.models],
@@ -89,10 +91,15 @@ def _facts(settings: Settings, request: TuneRequest) -> list[tuple[str, str]]:
     rounding = [", strict"] if settings.strict else []
     rounding += [] if settings.winograd else [", without minimal filtering"]
     records = "in the cache folder" if request.records is None else printable(request.records.name)
+    measured_by = (
+        ("Processor", f"{host['processor']}, {host['architecture']}")
+        if request.cluster is None
+        else ("Measured by", f"workers of the cluster {printable(request.cluster)}")
+    )
     facts = [
         ("Tuned", str(host["time"]).replace("T", " ").replace("+00:00", " UTC")),
         ("Version", f"Tasor {tasor_version()}"),
-        ("Processor", f"{host['processor']}, {host['architecture']}"),
+        measured_by,
         ("System", f"{host['system']}, Python {host['python']}"),
         ("Target", f"{settings.target.name}, {threads}{''.join(rounding)}"),
         ("Trials", f"{request.trials} for each kernel on average"),

@@ -40,6 +40,8 @@ class TuneRequest:
 
     `strategy` is one of STRATEGY_NAMES. For comparisons: without `learned` scores are estimates,
     without `gradient` all kernels get equally many trials.
+
+    `cluster` is the address of a dask scheduler whose workers measure (None: this machine does).
     """
 
     trials: int
@@ -52,6 +54,7 @@ class TuneRequest:
     strategy: str = "staged"
     learned: bool = True
     gradient: bool = True
+    cluster: str | None = None
 
 
 def check_request(request: TuneRequest, questions: Sequence[Question]) -> None:

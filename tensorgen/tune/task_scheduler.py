@@ -43,6 +43,7 @@ class Finish(Enum):
     SETTLED = "no longer gets faster"
     BUDGET = "its trials are used up"
     UNNEEDED = "what needs it is fast enough"
+    NOBODY = "nobody is left to measure it"
 
 
 @dataclass(frozen=True, slots=True)

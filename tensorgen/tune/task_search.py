@@ -21,7 +21,7 @@ from tensorgen.target import Target
 from tensorgen.task import Task
 from tensorgen.tune.bound import bound_of
 from tensorgen.tune.intent import Intent, adapt, most_alike, sizes_of
-from tensorgen.tune.measurer import Measurer
+from tensorgen.tune.measurer import Measurer, NotMeasured
 from tensorgen.tune.outcome import Outcome, scaled, seconds_of
 from tensorgen.tune.space import Candidate
 from tensorgen.tune.staged import strategy_of
@@ -35,6 +35,9 @@ FINALISTS = 3
 
 WORTH = 0.99
 """A schedule is taken if it needs at most this part of the time of the one with zero trials."""
+
+USUAL_BATCH = 16
+"""Trials that are measured together."""
 
 MOST_SEEDS = 8
 """Schedules of other tasks that a search begins with, at most."""
@@ -54,7 +57,7 @@ class TuneSettings:
     trials: int
     strict: bool = False
     winograd: bool = True
-    batch: int = 16
+    batch: int = USUAL_BATCH
     seed: int = 0
     strategy: str = "staged"
     patience: int | None = None
@@ -111,6 +114,7 @@ class TaskSearch:
         self.zero_trial: Schedule = self._space.zero_trial
         self.best: Schedule = self.zero_trial
         self.best_seconds = inf
+        self.missing: NotMeasured | None = None
 
     def _seeds(self, similar: Iterable[Trial]) -> tuple[Candidate, ...]:
         sizes = sizes_of(self.task)
@@ -138,7 +142,8 @@ class TaskSearch:
 
     def batch(self, measurer: Measurer, count: int) -> tuple[tuple[Schedule, Outcome], ...]:
         """Measure at most so many schedules: those that were tried, with what came of them. None
-        if there is nothing left to try. Raises MeasureError."""
+        if there is nothing left to try, or nobody who measures (`missing`). Raises
+        MeasureError."""
         # The incumbent of the first race is itself a trial, that of the schedule with zero trials.
         is_first = not self.state.trials
         tried = self._proposed(count - is_first)
@@ -146,18 +151,22 @@ class TaskSearch:
             self.state = replace(self.state, exhausted=True)
             return ()
         measured = measurer.measure(self.task, [schedule for _, schedule in tried], self.best)
+        self.missing = measured.missing
         found: list[tuple[Schedule, Outcome]] = []
-        if is_first:
+        if is_first and not isinstance(measured.incumbent, NotMeasured):
             found.append((self.best, measured.incumbent))
             self._observe(self._space.start, self.best, measured.incumbent)
             self.state = replace(self.state, best=(self.best_seconds,))
         scale = self.best_seconds / measured.incumbent_seconds
         for (candidate, schedule), outcome in zip(tried, measured.outcomes, strict=True):
+            if isinstance(outcome, NotMeasured):
+                continue
             there = scaled(outcome, scale) if 0.0 < scale < inf else outcome
             self._observe(candidate, schedule, there)
             found.append((schedule, there))
         self.outcomes += [outcome for _, outcome in found]
-        self.state = self.state.measured(len(found), self.best_seconds)
+        if found:
+            self.state = self.state.measured(len(found), self.best_seconds)
         return tuple(found)
 
     def _proposed(self, count: int) -> list[tuple[Candidate, Schedule]]:
@@ -191,10 +200,12 @@ class TaskSearch:
         if not finalists:
             return Choice(self.zero_trial, inf, inf, False)
         measured = measurer.measure(self.task, finalists, self.zero_trial)
+        self.missing = self.missing or measured.missing
         before = measured.incumbent_seconds
         seconds, winner = min(
-            (seconds_of(outcome), place) for place, outcome in enumerate(measured.outcomes)
+            (inf if isinstance(outcome, NotMeasured) else seconds_of(outcome), place)
+            for place, outcome in enumerate(measured.outcomes)
         )
-        if seconds <= WORTH * before:
+        if seconds < inf and seconds <= WORTH * before:
             return Choice(finalists[winner], seconds, before, True)
         return Choice(self.zero_trial, before, before, False)

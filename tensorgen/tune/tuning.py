@@ -20,7 +20,7 @@ from tensorgen.task import Task
 from tensorgen.tune.cost_model import LearnedModel
 from tensorgen.tune.intent import kind_of, sizes_of
 from tensorgen.tune.learning_curve import History, Round
-from tensorgen.tune.measurer import Measurer
+from tensorgen.tune.measurer import Measurer, NotMeasured
 from tensorgen.tune.outcome import Outcome
 from tensorgen.tune.records import RecordsError, TrialRecords
 from tensorgen.tune.strategy import AnalyticalScores, Scores
@@ -117,18 +117,26 @@ class Tuning:
         trials = sum(state.trials for state in self._recalled.values())
         return History(before, trials, tuple(self._rounds))
 
+    @property
+    def missing(self) -> NotMeasured | None:
+        """Why something could not be measured that should have been; None if nothing is missing."""
+        found = (search.missing for search in self.searches.values())
+        return next((reason for reason in found if reason is not None), None)
+
     def reasons(self) -> dict[str, Finish | None]:
         """Why each task gets no more trials; None for one that those of all tasks were used up
         for."""
         states = self.states
         slope = slopes(self._objective, self._networks, states)
+        otherwise = None if self.missing is None else Finish.NOBODY
         return {
-            name: state.finish() or (None if slope[name] > 0 else Finish.UNNEEDED)
+            name: state.finish() or (otherwise if slope[name] > 0 else Finish.UNNEEDED)
             for name, state in states.items()
         }
 
     def run(self, measurer: Measurer) -> Iterator[Progress]:
-        """Make the trials, a batch at a time. Raises MeasureError."""
+        """Make the trials, a batch at a time, as long as there is somebody who measures
+        (`missing`). Raises MeasureError."""
         began = self._clock() - self.history.seconds
         while (spent := self._spent()) < self.most_trials:
             match next_task(self.states.values(), self._networks, self._objective):
@@ -143,6 +151,8 @@ class Tuning:
                     yield Progress(
                         task, step.trials, self.most_trials, step.seconds, gain, self.states
                     )
+                    if search.missing is not None:
+                        return
                 case stop:
                     assert_never(stop)
 

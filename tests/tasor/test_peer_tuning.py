@@ -21,7 +21,6 @@ from tasor.pipeline import (
     Settings,
     run_stages,
     settings_of,
-    tasor_version,
 )
 from tasor.tune_request import TuneRequest
 from tensorgen.calibration import CalibrationError
@@ -31,6 +30,7 @@ from tensorgen.tune.outcome import Timed
 from tensorgen.tune.records import TrialRecords
 from tensorgen.tune.task_space import space_of
 from tensorgen.tune.trial import setting_of, trial_in
+from tensorgen.version import tasor_version
 from tests.tasor.small_models import small_model
 
 Command = Callable[..., tuple[int, str, str]]

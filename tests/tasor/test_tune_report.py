@@ -90,10 +90,20 @@ def test_two_plots_for_each_model_that_was_measured() -> None:
         (TuneRequest(1, learned=False), "staged, by estimates alone"),
         (TuneRequest(1, patience=48), "48 trials without a gain"),
         (TuneRequest(1), "in the cache folder"),
+        (TuneRequest(1, cluster="tcp://h:8786"), "workers of the cluster tcp://h:8786"),
     ],
 )
 def test_it_says_what_was_asked_for(request_: TuneRequest, told: str) -> None:
     assert told in page_of(request_)
+
+
+def test_what_stopped_early_says_so() -> None:
+    assert "stopped early" not in page_of()
+    assert tune_document(sample_result(), [None] * 4)["stopped"] is None
+    result = replace(sample_result(), stopped="cluster <here>: nobody is there")
+    told = "Tuning stopped early: cluster &lt;here&gt;: nobody is there. Tune again"
+    assert told in tune_page(result, SETTINGS, REQUEST)
+    assert tune_document(result, [None] * 4)["stopped"] == "cluster <here>: nobody is there"
 
 
 def test_cards_say_it_in_short() -> None:

@@ -14,6 +14,7 @@ from tensorgen.machine import Machine
 from tensorgen.schedule import RegisterTile, Schedule
 from tensorgen.target import Target
 from tensorgen.task import Task
+from tensorgen.tune.measurer import Measured, NotMeasured
 from tensorgen.tune.outcome import seconds_of, tallied
 from tensorgen.tune.records import RecordsError, TrialRecords
 from tensorgen.tune.staged import STRATEGY_NAMES
@@ -25,7 +26,7 @@ from tensorgen.tune.task_scheduler import (
     Objective,
     TotalLatency,
 )
-from tensorgen.tune.task_search import TuneSettings
+from tensorgen.tune.task_search import Choice, TuneSettings
 from tensorgen.tune.trial import Setting, Trial
 from tensorgen.tune.tuning import Tuning
 from tensorgen.typical_machine import typical_machine
@@ -157,6 +158,53 @@ def test_a_task_whose_every_candidate_fails_keeps_its_schedule(records: TrialRec
         assert choice.schedule == work.searches[name].zero_trial
         assert not choice.is_tuned
         assert choice.seconds == inf
+
+
+def test_where_nobody_is_left_to_measure_tuning_stops_and_goes_on_later(
+    records: TrialRecords,
+) -> None:
+    gone = NotMeasured("nobody is there")
+
+    class Leaving(StandIn):
+        """Measures two batches, then half of one, and nothing more."""
+
+        def measure(
+            self, task: Task, schedules: Sequence[Schedule], incumbent: Schedule
+        ) -> Measured:
+            found = super().measure(task, schedules, incumbent)
+            if len(self.batches) < 3:
+                return found
+            if len(self.batches) > 3:
+                return Measured((gone,) * len(schedules), gone)
+            half = len(schedules) // 2
+            left = len(schedules) - half
+            return Measured((*found.outcomes[:half], *(gone,) * left), found.incumbent)
+
+    work = tuning(records, 24)
+    steps = list(work.run(Leaving()))
+    assert len(steps) == 3
+    assert work.missing == gone
+    assert Finish.NOBODY in work.reasons().values()
+    # Half a batch is on file; what nobody measured is not.
+    assert records.count() == steps[-1].trials == 20
+    again = tuning(records, 24)
+    assert list(again.run(StandIn()))[-1].trials == 48
+    assert again.missing is None
+
+
+def test_without_a_final_race_nothing_changes(records: TrialRecords) -> None:
+    class Nobody:
+        def measure(
+            self, task: Task, schedules: Sequence[Schedule], incumbent: Schedule
+        ) -> Measured:
+            gone = NotMeasured("nobody is there")
+            return Measured((gone,) * len(schedules), gone)
+
+    work = tuning(records, 16)
+    list(work.run(StandIn()))
+    for name, choice in work.choices(Nobody()).items():
+        assert choice == Choice(work.searches[name].zero_trial, inf, inf, False)
+    assert work.missing == NotMeasured("nobody is there")
 
 
 def test_only_the_final_race_decides(records: TrialRecords) -> None:
