@@ -236,9 +236,9 @@ class TileSketch:
                         yield from self._grids(schedule, lines, made)
 
     def may_pack_rows(self, source: VectorSource) -> bool:
-        """Whether the broadcast factor may be packed at run time: the other one is not, and no
-        prologue stands between it and the tiles."""
-        known = self.constant[1 - self.vector] or not self.roles.rows
+        """Whether the broadcast factor may be packed at run time: each of its rows is a stream, the
+        other factor is not packed then, too, and no prologue stands between it and the tiles."""
+        known = self.constant[1 - self.vector] or not self.work.row_streams
         plain = self.roles.contraction.prologue is None
         return plain and not known and source is not VectorSource.RUNTIME
 

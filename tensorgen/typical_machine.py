@@ -67,8 +67,8 @@ _KINDS = {
     ("aarch64", ""): _Kind((16.0, 8.0, 4.0)),
     ("armv7", ""): _Kind((16.0, 8.0, 4.0)),
 }
-"""Kinds by target and maker: measured on servers with Zen 4 and with Sapphire Rapids cores; narrower
-paths where vectors are shorter."""
+"""Kinds by target and maker: measured on servers with Zen 4 and with Sapphire Rapids cores;
+narrower paths where vectors are shorter."""
 
 _ANY = _Kind((32.0, 16.0, 5.0))
 

@@ -70,7 +70,7 @@ def shared_tiles(task: Task, isa: str) -> list[RegisterTile]:
     grids = (
         replace(tile, grid=True)
         for tile in tiles
-        if tile.source is not VectorSource.RUNTIME and not tile.prologue
+        if tile.source is not VectorSource.RUNTIME and not (tile.prologue or tile.row_block)
     )
     return list(dict.fromkeys((*tiles, *grids)))
 
@@ -275,7 +275,7 @@ def in_blocks(task: Task, isa: str) -> list[RegisterTile]:
         roles = assign_roles(read, schedule.vector_operand)
         if roles.rows:
             found += [
-                replace(schedule, vectors_outer=True, depth=depth)
+                replace(schedule, vectors_outer=True, depth=depth, row_block=0)
                 for depth in depths(roles.reduction)
             ]
     return found
