@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 
 from tensorgen.contraction import Roles, assign_roles, contraction_of
 from tensorgen.dense_copy import with_copy
@@ -252,12 +253,11 @@ class TileLowering(TileReads):
         body: list[Stmt] = []
         if self.row_panel is not None:
             body.extend(self._row_blocks(self.row_panel, batch, across, along, kind))
-            first = ()
-        for turns in first:
-            if not schedule.grid:
+        elif not schedule.grid:
+            for turns in first:
                 body.extend(nested((*batch, *outside(turns)), turns.chosen(line), kind))
-                continue
-            for others in second:
+        else:
+            for turns, others in product(first, second):
                 grid = (*batch, *outside(turns), *inside(others))
                 body.extend(nested(grid, both(turns, others), kind))
         if self.slab is not None:
@@ -418,44 +418,37 @@ class TileLowering(TileReads):
     def _pack_panel(self, column: Block) -> tuple[Stmt, ...]:
         """Copy one tile of the vector factor into the panel, zero-filled."""
         assert self.panel is not None
-        width = self.schedule.vectors * self.schedule.lanes
-        buffer, factor = self.read(self.schedule.vector_operand)
+        operand, width = self.schedule.vector_operand, self.schedule.vectors * self.schedule.lanes
         first: Expr = const(0, int64)
         if self.packed:
+            _, factor = self.read(operand)
             tile = self.packed_tile(factor, self.roles.vectors, width, column.tile)
             first = tile * (length_of(self.roles.reduction) * width)
-
-        def element(point: Mapping[Axis, Expr], lane: Expr) -> Expr:
-            vector = simplify(column.start + lane)
-            return replace_axes(factor.expr, {**self.axes, **point, self.roles.vectors[-1]: vector})
-
-        return PanelTile(
-            self.numbers,
-            self.panel,
-            simplify(first),
-            self.roles.reduction,
-            width,
-            column.length,
-            buffer,
-            element,
-            self.schedule.lanes,
-        ).pack()
+        return self._copied(operand, self.roles.vectors[-1], column, self.panel, first, width)
 
     def _pack_rows(self, panel: Buffer, row: Block) -> tuple[Stmt, ...]:
         """Copy one tile of the broadcast factor into the panel of its block."""
-        buffer, factor = self.read(1 - self.schedule.vector_operand)
-        axis, length = self.roles.rows[-1], length_of(self.roles.reduction) * self.schedule.rows
+        first = row.tile * (length_of(self.roles.reduction) * self.schedule.rows)
+        operand = 1 - self.schedule.vector_operand
+        return self._copied(operand, self.roles.rows[-1], row, panel, first, row.length)
 
-        def element(point: Mapping[Axis, Expr], i: Expr) -> Expr:
-            return replace_axes(factor.expr, {**self.axes, **point, axis: simplify(row.start + i)})
+    def _copied(
+        self, operand: int, axis: Axis, tile: Block, panel: Buffer, first: Expr, width: int
+    ) -> tuple[Stmt, ...]:
+        """Copy a tile along an axis of a factor to where it begins in a panel of so many lanes."""
+        buffer, factor = self.read(operand)
+
+        def element(point: Mapping[Axis, Expr], lane: Expr) -> Expr:
+            values = {**self.axes, **point, axis: simplify(tile.start + lane)}
+            return replace_axes(factor.expr, values)
 
         return PanelTile(
             self.numbers,
             panel,
-            simplify(row.tile * length),
+            simplify(first),
             self.roles.reduction,
-            row.length,
-            row.length,
+            width,
+            tile.length,
             buffer,
             element,
             self.schedule.lanes,

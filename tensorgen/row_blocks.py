@@ -11,10 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from tensorgen.contraction import Roles
 from tensorgen.line_reads import LINE_BYTES
 from tensorgen.machine import Core
-from tensorgen.prologue_costs import COPY, CROSSING_LINE, EXPOSED, FAR_COPY, factor_bytes
+from tensorgen.prologue_costs import COPY, CROSSING_LINE, EXPOSED, FAR_COPY
 from tensorgen.schedule import RegisterTile, VectorSource
 from tensorgen.shares import Repeated, Work, busiest
 from tensorgen.tile_costs import TiledWork, lines_of, parts, tile_cycles
@@ -53,11 +52,9 @@ def row_blocks(
         yield replace(plain, row_block=tiles * schedule.rows)
 
 
-def block_cycles(
-    roles: Roles, work: TiledWork, schedule: RegisterTile, core: Core, threads: int
-) -> float:
+def block_cycles(work: TiledWork, schedule: RegisterTile, core: Core, threads: int) -> float:
     """The cycles of the busiest thread for all tiles and the packing of their rows."""
-    near = factor_bytes(roles, 1 - schedule.vector_operand) <= core.second_cache
+    near = work.row_bytes <= core.second_cache
     turned = work.row_reads is not None and work.row_distance != work.element_bytes
     pack = (COPY if near else FAR_COPY) + (core.dialect.turned_copy if turned else 0.0)
     units = work.batch * work.outer_rows
@@ -66,10 +63,9 @@ def block_cycles(
         packed = work.depth * work.rows * pack / threads + crossing * (1 - 1 / threads)
         return packed + core.barrier + busiest(lines_of(work, schedule, core), threads)
     width = schedule.vectors * schedule.lanes
-    weights = factor_bytes(roles, schedule.vector_operand)
     again = 0.0
-    if schedule.source is VectorSource.PACKED and weights > core.second_cache // 2:
-        again = EXPOSED * core.far_cycles(weights)
+    if schedule.source is VectorSource.PACKED and work.vector_bytes > core.second_cache // 2:
+        again = EXPOSED * core.far_cycles(work.vector_bytes)
     blocks: list[Work] = []
     for length, count in parts(work.rows, schedule.row_block):
         tiles = sum(
@@ -80,5 +76,5 @@ def block_cycles(
         block = work.outer_columns * tiles + length * work.depth * pack
         blocks.append(Repeated(count, (block + again,)))
     # Threads with blocks of their own read all of the vector factor, each.
-    late = EXPOSED * core.first_cycles(weights) * (1 - 1 / threads)
+    late = EXPOSED * core.first_cycles(work.vector_bytes) * (1 - 1 / threads)
     return busiest(Repeated(units, tuple(blocks)), threads) - again + late

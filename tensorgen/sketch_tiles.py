@@ -263,7 +263,7 @@ class TileSketch:
     def cycles(self, schedule: RegisterTile) -> float:
         """The cycles that the busiest thread is expected to take for one of these tiles."""
         if schedule.row_block:
-            tiles = block_cycles(self.roles, self.work, schedule, self.core, self.threads)
+            tiles = block_cycles(self.work, schedule, self.core, self.threads)
             return tiles + (self.core.barrier if self.threads > 1 else 0.0)
         made = next(made for made in self.prologues if made[0] == schedule.prologue)
         return self._cycles(schedule, lines_of(self.work, schedule, self.core), made)
@@ -280,11 +280,10 @@ class TileSketch:
     def _late_cycles(self, schedule: RegisterTile) -> float:
         """Cycles in which constants of the inner loop arrive for the first time in a run: they are
         not asked for ahead, as panels of the outer one are."""
-        packed = schedule.source is VectorSource.PACKED
-        inner, known = schedule.vector_operand, packed
+        inner, known = self.work.vector_bytes, schedule.source is VectorSource.PACKED
         if schedule.vectors_outer:
-            inner, known = 1 - inner, schedule.row_packed
-        return self.core.first_cycles(factor_bytes(self.roles, inner)) if known else 0.0
+            inner, known = self.work.row_bytes, schedule.row_packed
+        return self.core.first_cycles(inner) if known else 0.0
 
 
 def _read_together(roles: Roles, together: int) -> Roles:

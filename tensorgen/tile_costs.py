@@ -16,6 +16,7 @@ from tensorgen.contraction import Roles
 from tensorgen.dialects import VectorDialect
 from tensorgen.line_reads import LINE_BYTES, LineReads
 from tensorgen.machine import Core
+from tensorgen.prologue_costs import factor_bytes
 from tensorgen.schedule import RegisterTile, VectorSource
 from tensorgen.shares import Repeated, Work, cycles_of
 from tensorgen.simplify import affine
@@ -55,7 +56,7 @@ class TiledWork:
     packing costs `pack` cycles an element. Rows lie `row_distance` bytes apart; None without rows.
     With `row_streams`, each is read in the order of memory, and no two share lines.
     The outermost loop of a sum over the vector factor makes `steps` of `step_distance` bytes. All
-    rows span `row_span` bytes."""
+    rows span `row_span` bytes. All elements of the factors have `row_bytes` and `vector_bytes`."""
 
     depth: int
     batch: int
@@ -74,6 +75,8 @@ class TiledWork:
     steps: int
     row_span: int
     row_streams: bool
+    row_bytes: int
+    vector_bytes: int
 
     def step_bytes(self, schedule: RegisterTile, rows: int, core: Core) -> float:
         """Bytes of the lines that one step of a tile reads, and which no step before it has left in
@@ -105,6 +108,7 @@ class TiledWork:
 
 
 def tiled_work(roles: Roles, vector: int, dialect: VectorDialect) -> TiledWork:
+    """That of a contraction with factor `vector` along the lanes."""
     factors, column = roles.contraction.factors, roles.vectors[-1]
     element_bytes = roles.contraction.dtype.bytes
     distance = None
@@ -144,6 +148,8 @@ def tiled_work(roles: Roles, vector: int, dialect: VectorDialect) -> TiledWork:
             abs(factors[1 - vector].coefficient(axis)) * (axis.extent - 1)
             for axis in (*roles.rows, *roles.reduction)
         ),
+        row_bytes=factor_bytes(roles, 1 - vector),
+        vector_bytes=factor_bytes(roles, vector),
     )
 
 
