@@ -22,7 +22,7 @@ from tasor.compiled_model import CompiledModel
 from tasor.errors import InputFileError, OutputError, UsageError
 from tasor.graph_search import search_options, searched_graph
 from tasor.machine_choice import MachineSource
-from tasor.model_tuning import TuneRequest, recorded_stages, tuned_stages
+from tasor.model_tuning import recorded_stages, tuned_stages
 from tasor.optimized_model import OptimizedModel
 from tasor.pipeline import (
     SILENT,
@@ -36,6 +36,7 @@ from tasor.pipeline import (
     run_stages,
     settings_of,
 )
+from tasor.tune_request import TuneRequest
 from tensorgen.build import BuildError, ToolMissing
 from tensorgen.calibration import CalibrationError
 from tensorgen.library import InputError, RunError

@@ -13,13 +13,16 @@ from typing import assert_never
 
 from markupsafe import Markup
 
-from tasor.peer_engines import engine_version
+from tasor.peer_engines import PEERS, TUNED, engine_version
 from tasor.peer_report import (
     AGREEMENT,
+    RATIOS,
     failure_lines,
+    geometric_mean,
     group_means,
     is_unsteady,
     machine,
+    ratio_text,
     threads_text,
 )
 from tasor.peers import Failure, Row, Timing
@@ -52,6 +55,7 @@ _KINDS = 3
 
 NAMES = {
     "tasor": "Tasor",
+    TUNED: "Tasor tuned",
     "onnxruntime": "ONNX Runtime",
     "openvino": "OpenVINO",
     "torch": "PyTorch",
@@ -81,8 +85,9 @@ def bench_page(
 ) -> str:
     """The page on a comparison; without `ceilings` there are no shares of the peak and no plots."""
     host = machine()
-    style = f"{shipped_text('report.css')}{PLOT_STYLE}{shipped_text('bench_report.css')}"
-    script = shipped_text("bench_report.js")
+    shared = f"{shipped_text('report.css')}{shipped_text('measured.css')}"
+    style = f"{shared}{PLOT_STYLE}{shipped_text('bench_report.css')}"
+    script = shipped_text("row_table.js")
     scale = ratio_scale([row.ratio for row in rows if row.ratio is not None])
     page = page_template("bench_report.html.j2").render(
         style=Markup(style),
@@ -94,6 +99,7 @@ def bench_page(
         cards=[(threads_text(n), _cards(rows, n, ceilings)) for n in _thread_numbers(rows)],
         threads=_thread_numbers(rows),
         eager="torch" in engines,
+        tuned=TUNED in engines,
         groups=_groups(rows, scale),
         group_axis=dots_axis(scale),
         plots=[
@@ -123,9 +129,14 @@ def _name(engine: str) -> str:
 
 
 def _kind(engine: str, engines: Sequence[str]) -> str:
-    """The colour of an engine: Tasor's own, or one of the peers'."""
-    peers = [name for name in engines if name != "tasor"]
-    return "own" if engine == "tasor" else f"peer-{peers.index(engine) % _KINDS}"
+    """The colour of an engine: one of Tasor's own, or one of the peers'."""
+    if engine in PEERS:
+        return f"peer-{_peers(engines).index(engine) % _KINDS}"
+    return "tuned" if engine == TUNED else "own"
+
+
+def _peers(engines: Sequence[str]) -> list[str]:
+    return [engine for engine in engines if engine in PEERS]
 
 
 def _thread_numbers(rows: Sequence[Row]) -> list[int]:
@@ -133,7 +144,7 @@ def _thread_numbers(rows: Sequence[Row]) -> list[int]:
 
 
 def _heading(engines: Sequence[str]) -> str:
-    peers = [_name(engine) for engine in engines if engine != "tasor"]
+    peers = [_name(engine) for engine in _peers(engines)]
     match peers:
         case []:
             return "Tasor, measured"
@@ -153,10 +164,11 @@ def _facts(
 ) -> list[tuple[str, str]]:
     """What was measured, with what, on what, and how: name and value of each fact."""
     load = host["load_average"]
+    packages = [engine for engine in engines if engine != TUNED]
     threads = ", ".join(map(str, _thread_numbers(rows)))
     facts = [
         ("Measured", str(host["time"]).replace("T", " ").replace("+00:00", " UTC")),
-        ("Versions", ", ".join(f"{_name(name)} {engine_version(name)}" for name in engines)),
+        ("Versions", ", ".join(f"{_name(name)} {engine_version(name)}" for name in packages)),
         ("Processor", f"{host['processor']}, {host['architecture']}"),
         ("Threads", f"{threads} of {host['cpus']} CPUs, pinned"),
         ("System", f"{host['system']}, Python {host['python']}"),
@@ -182,6 +194,16 @@ def _cards(
         cards.append((_verdict(mean), f"{mean:.2f} x", label))
         wins = sum(ratio >= 1 for ratio, _ in ratios)
         cards.append(("", f"{wins} of {len(ratios)}", "cases at least as fast"))
+    means = group_means(own, RATIOS["tuned ratio"])
+    if ("all", threads) in means:
+        mean = means["all", threads]
+        label = f"as fast as the best peer as tuned, geometric mean, {threads_text(threads)}"
+        cards.append((_verdict(mean), f"{mean:.2f} x", label))
+    gains = [row.gain for row in own if row.gain is not None]
+    if gains:
+        mean = geometric_mean(gains)
+        label = "as fast tuned as with zero trials, geometric mean"
+        cards.append(("", f"{mean:.2f} x", label))
     if len(ratios) > 1:
         for word, (ratio, case) in (("best", max(ratios)), ("worst", min(ratios))):
             cards.append((_verdict(ratio), f"{ratio:.2f} x", f"{word} case, {case}"))
@@ -303,7 +325,9 @@ def _case(row: Row, engines: Sequence[str], ceilings: Sequence[Ceiling]) -> dict
         "threads": row.threads,
         "kinds": f"all threads-{row.threads} {_standing(row)}",
         "bars": _bars(row, engines),
-        "ratio": _sortable(row.ratio, "" if row.ratio is None else f"{row.ratio:.2f}"),
+        "ratio": _sortable(row.ratio, ratio_text(row.ratio)),
+        "tuned_ratio": _sortable(row.tuned_ratio, ratio_text(row.tuned_ratio)),
+        "gain": _sortable(row.gain, ratio_text(row.gain)),
         "verdict": "" if row.ratio is None else _verdict(row.ratio),
         "times": [_time(result) for result in row.results],
         "rate": _sortable(rate, "" if rate is None else f"{rate / 1e9:.3g}"),
@@ -320,7 +344,7 @@ def _sortable(value: float | None, text: str) -> tuple[str, str]:
 
 def _bars(row: Row, engines: Sequence[str]) -> Markup:
     timings = [timing for engine in engines if (timing := row.timing(engine)) is not None]
-    peers = [timing.milliseconds for timing in timings if timing.engine != "tasor"]
+    peers = [timing.milliseconds for timing in timings if timing.engine in PEERS]
     if not timings:
         return Markup("")
     best = min(peers) if peers else min(timing.milliseconds for timing in timings)

@@ -18,21 +18,27 @@ from graphopt.onnx_import.errors import ModelError, printable
 from tasor.compiled_model import check_runs_here
 from tasor.errors import UsageError, one_line
 from tasor.peer_cases import Case, graph_inputs, write_case
-from tasor.peer_engines import ENGINES, require_engines
+from tasor.peer_engines import ENGINES, TUNED, require_engines
 from tasor.peer_report import AGREEMENT, threads_text
+from tasor.peer_tuning import faster_schedules
 from tasor.peers import Comparison, Failure, Row, pinned_cpus
+from tasor.pipeline import settings_of
 from tasor.reporter import Reporter
 from tasor.roofline import Ceiling, ceiling
 from tasor.suites.sources import SUITES, Source, sources
+from tasor.tune_request import TuneRequest
 from tensorgen.calibration import CalibrationError, calibrate
+from tensorgen.schedule import Schedule
 from tensorgen.target import Target
+from tensorgen.task import Task
 from tensorgen.types import Shape
 
 
 @dataclass(frozen=True, slots=True)
 class BenchOptions:
     """What to measure. Of `suites`, each is a name in SUITES or the path of a model; `target` and
-    `winograd` are those of `tasor.compile`."""
+    `winograd` are those of `tasor.compile`. With `trials` Tasor takes part once more, tuned by so
+    many for each kernel, or, if they are 0, by those in the file `records`."""
 
     suites: tuple[str, ...]
     threads: tuple[int, ...]
@@ -44,10 +50,13 @@ class BenchOptions:
     winograd: bool
     seconds: float
     rounds: int
+    trials: int | None = None
+    records: Path | None = None
 
 
-def checked_engines(against: Sequence[str]) -> tuple[str, ...]:
-    """Tasor and its peers; UsageError for an unknown one, MissingPackage for a missing one."""
+def checked_engines(against: Sequence[str], *, tuned: bool = False) -> tuple[str, ...]:
+    """Tasor, if wanted also as tuned, and its peers; UsageError for an unknown one, MissingPackage
+    for a missing one."""
     names = tuple(dict.fromkeys(name.strip() for word in against for name in word.split(",")))
     for name in names:
         if name not in ENGINES or name == "tasor":
@@ -55,7 +64,7 @@ def checked_engines(against: Sequence[str]) -> tuple[str, ...]:
             raise UsageError(
                 f"--against: expected names among {peers}, got {printable(name)!r}; choose one"
             )
-    engines = ("tasor", *names)
+    engines = ("tasor", *([TUNED] if tuned else []), *names)
     require_engines(names)
     return engines
 
@@ -75,6 +84,11 @@ def check_options(options: BenchOptions) -> None:
         )
     if options.rounds < 1:
         raise UsageError(f"--rounds: expected at least 1, got {options.rounds}; choose 5, say")
+    if options.trials == 0 and options.records is None:
+        raise UsageError(
+            "--trials: expected at least 1, or a file of trials, got 0; choose 64, say, or name "
+            "one by --records"
+        )
 
 
 def sources_of(options: BenchOptions) -> tuple[Source, ...]:
@@ -136,11 +150,26 @@ def measure(cases: Sequence[Source], options: BenchOptions, reporter: Reporter) 
                 for source in cases:
                     path = Path(folder, f"{len(rows)}.onnx")
                     case = source.write(path)
-                    row = comparison.measure(case, seconds=options.seconds, rounds=options.rounds)
+                    row = comparison.measure(
+                        case,
+                        seconds=options.seconds,
+                        rounds=options.rounds,
+                        schedules=_schedules(case, threads, options, reporter),
+                    )
                     path.unlink()
                     rows.append(row)
                     reporter.say(f"{len(rows)}/{total} {_progress(row)}")
     return tuple(rows)
+
+
+def _schedules(
+    case: Case, threads: int, options: BenchOptions, reporter: Reporter
+) -> Mapping[Task, Schedule] | None:
+    """Those of Tasor as tuned; None where it does not take part."""
+    if options.trials is None:
+        return None
+    settings = settings_of(options.target, threads, winograd=options.winograd)
+    return faster_schedules(case, settings, TuneRequest(options.trials, options.records), reporter)
 
 
 def _progress(row: Row) -> str:
@@ -150,8 +179,9 @@ def _progress(row: Row) -> str:
         else f"{result.engine} {result.milliseconds:.4g} ms"
         for result in row.results
     ]
-    ratio = [] if row.ratio is None else [f"ratio {row.ratio:.2f}"]
-    return f"{printable(row.case)}, {threads_text(row.threads)}: {', '.join(figures + ratio)}"
+    ratios = [("ratio", row.ratio), ("tuned ratio", row.tuned_ratio), ("gain", row.gain)]
+    figures += [f"{name} {ratio:.2f}" for name, ratio in ratios if ratio is not None]
+    return f"{printable(row.case)}, {threads_text(row.threads)}: {', '.join(figures)}"
 
 
 def measured_ceilings(options: BenchOptions, reporter: Reporter) -> tuple[Ceiling, ...]:

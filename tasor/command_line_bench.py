@@ -79,6 +79,18 @@ def bench(
     no_winograd: Annotated[
         bool, typer.Option("--no-winograd", help="no minimal filtering of convolutions")
     ] = False,
+    trials: Annotated[
+        int | None,
+        typer.Option(
+            "--trials", metavar="N", min=0, help="Tasor once more, tuned by N for each kernel"
+        ),
+    ] = None,
+    records: Annotated[
+        Path | None,
+        typer.Option(
+            "--records", metavar="FILE.sqlite", help="trials on file; alone, the best of these"
+        ),
+    ] = None,
     seconds: Annotated[float, typer.Option("--seconds", help="for each case and engine")] = 1.0,
     rounds: Annotated[int, typer.Option("--rounds", help="turns of each engine")] = 5,
     json_file: Annotated[
@@ -109,17 +121,21 @@ def bench(
     from tasor.peer_markdown import markdown
     from tasor.peer_report import document, failure_lines, group_means, summary, table
 
+    if trials is None and records is not None:
+        trials = 0
     options = BenchOptions(
         suites=(*suite, *models),
         threads=tuple(threads),
         batches=tuple(batch),
         only=only,
-        engines=checked_engines(against),
+        engines=checked_engines(against, tuned=trials is not None),
         shapes=named_shapes(shape),
         target=target,
         winograd=not no_winograd,
         seconds=seconds,
         rounds=rounds,
+        trials=trials,
+        records=records,
     )
     check_options(options)
     for file in (json_file, markdown_file, report):
@@ -142,6 +158,7 @@ def bench(
         "rounds": rounds,
         "target": target,
         "winograd": not no_winograd,
+        **({} if trials is None else {"trials": trials}),
     }
     if markdown_file is not None:
         text = markdown(rows, options.engines, settings, ceilings)

@@ -1,4 +1,4 @@
-"""`tasor tune`: models tuned together on this machine, and what came of it.
+"""`tasor tune`: models tuned together, here or on a cluster, and what came of it.
 
 What it does: has `model_tuning` tune, writes the libraries that are asked for, and draws or
 documents the result. What it does not: measure, or choose schedules.
@@ -20,7 +20,6 @@ from tasor.model_tuning import (
     FailedModel,
     TunedModel,
     TunedTask,
-    TuneRequest,
     TuneResult,
     compiled_or_failed,
     tuned_models,
@@ -29,12 +28,10 @@ from tasor.output_folder import check_output_folder
 from tasor.pipeline import Question, Settings
 from tasor.reporter import Reporter
 from tasor.terminal import Advance
+from tasor.tune_request import TuneRequest
 from tensorgen.schedule import Schedule
 from tensorgen.tune.schedule_text import schedule_document
 from tensorgen.tune.tuning import Progress
-
-USED_UP = "all trials are used up"
-"""Why a task got no more trials that could have had some."""
 
 
 def tune_models(
@@ -88,20 +85,21 @@ def save_models(result: TuneResult, folders: Sequence[Path]) -> list[Saved | Non
 def models_table(result: TuneResult) -> Table:
     """A line for each model: its kernels with zero trials and as tuned, or why there are none."""
     table = Table()
-    for column in ("model", "kernels", "tuned", "zero trials", "tuned", "times as fast"):
-        table.add_column(column, justify="left" if column == "model" else "right", overflow="fold")
+    for column in ("model", "kernels", "tuned", "zero trials", "tuned", "times as fast", "ended"):
+        is_text = column in ("model", "ended")
+        table.add_column(column, justify="left" if is_text else "right", overflow="fold")
     for model in result.models:
         name = Text(printable(model.question.name))
         match model:
             case FailedModel(reason=reason):
-                table.add_row(name, Text(reason), "", "", "", "")
+                table.add_row(name, "", "", "", "", "", Text(reason))
             case TunedModel(counts=counts):
                 before, after = model.seconds(result.tasks)
                 faster = sum(result.tasks[task].choice.is_tuned for task in counts)
                 ratio = f"{before / after:.2f}" if after else ""
                 table.add_row(
                     name, f"{len(counts)}", f"{faster}", _milliseconds(before),
-                    _milliseconds(after), ratio,
+                    _milliseconds(after), ratio, Text(model.finish.value),
                 )  # fmt: skip
     return table
 
@@ -123,19 +121,23 @@ def tasks_table(result: TuneResult) -> Table:
             _milliseconds(choice.seconds),
             f"{share:.0%}" if choice.seconds < inf else "",
             Text(str(choice.schedule) if choice.is_tuned else "as without trials"),
-            Text(_ended(found)),
+            Text(found.ended),
         )
     return table
 
 
 def tune_document(result: TuneResult, saved: Sequence[Saved | None]) -> dict[str, object]:
-    """The result as JSON values; times in milliseconds."""
+    """The result as JSON values. Times are in milliseconds, but the seconds since tuning began;
+    points of a curve are in the figures of trials, and count the trials of all models."""
     return {
         "models": [
             _model_document(model, result.tasks, files)
             for model, files in zip(result.models, saved, strict=True)
         ],
         "tasks": {name: _task_document(found) for name, found in result.tasks.items()},
+        "trials_made": result.history.trials_made,
+        "seconds": result.history.seconds,
+        "stopped": result.stopped,
     }
 
 
@@ -153,6 +155,12 @@ def _model_document(
                 "zero_trial_ms": before * 1e3,
                 "tuned_ms": after * 1e3,
                 "tasks": dict(counts),
+                "target_ms": None if model.target is None else model.target * 1e3,
+                "ended": model.finish.value,
+                "curve": [
+                    {"trials": point.trials, "seconds": point.seconds, "ms": point.latency * 1e3}
+                    for point in model.curve
+                ],
                 "folder": None if saved is None else str(saved.folder),
             }
 
@@ -169,12 +177,9 @@ def _task_document(found: TunedTask) -> dict[str, object]:
         "is_tuned": choice.is_tuned,
         "schedule": schedule_document(schedule),
         "best_ms_after_each_batch": [_or_none(seconds) for seconds in found.state.best],
-        "ended": _ended(found),
+        "ended": found.ended,
+        "outcomes": {tally.status: tally.count for tally in found.outcomes},
     }
-
-
-def _ended(found: TunedTask) -> str:
-    return USED_UP if found.finish is None else found.finish.value
 
 
 def _finite(seconds: float) -> float:

@@ -20,6 +20,7 @@ from tensorgen.build import BuildError, ToolMissing
 from tensorgen.calibration import CalibrationError
 from tensorgen.library import InputError, RunError
 from tensorgen.target import TargetError
+from tensorgen.tune.cluster_address import AddressError
 from tensorgen.tune.measurer import MeasureError
 from tensorgen.tune.records import RecordsError
 from tensorgen.types import ShapeError
@@ -51,6 +52,7 @@ _EXIT_CODES: Mapping[type[BaseException], int] = MappingProxyType(
     {
         UsageError: EXIT_USAGE,
         TargetError: EXIT_USAGE,
+        AddressError: EXIT_USAGE,
         InputFileError: EXIT_BAD_INPUT,
         ModelError: EXIT_BAD_INPUT,
         RuleError: EXIT_BAD_INPUT,

@@ -1,4 +1,4 @@
-"""Models tuned on this machine: their tasks together, equal ones once, then each model compiled.
+"""Models tuned, here or on a cluster: their tasks together, equal ones once, then each compiled.
 
 What it does: compiles models with zero trials, has `tensorgen.tune` make trials for their tasks,
 and compiles each again with the schedules that were faster. A model that cannot be compiled does
@@ -11,12 +11,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum
 from math import inf
 from pathlib import Path
 
 from graphopt.onnx_import.errors import ModelError, printable
 from graphopt.search import machine_for
 from tasor.errors import one_line
+from tasor.measuring_place import measuring_place
 from tasor.pipeline import (
     SILENT,
     Observer,
@@ -25,56 +27,78 @@ from tasor.pipeline import (
     Stages,
     compile_stage,
     run_stages,
-    tasor_version,
 )
+from tasor.tune_request import TuneRequest, objective_of
 from tensorgen.build import cache_folder
-from tensorgen.calibration import calibrated
 from tensorgen.machine import Machine
 from tensorgen.schedule import Schedule
 from tensorgen.target import TargetError
 from tensorgen.task import Task
-from tensorgen.tune.local_measurer import LocalMeasurer
-from tensorgen.tune.outcome import seconds_of
+from tensorgen.tune.learning_curve import CurvePoint, History
+from tensorgen.tune.outcome import Tally, seconds_of, tallied
 from tensorgen.tune.records import Miss, TrialRecords
-from tensorgen.tune.task_scheduler import Finish, Network, TaskState
-from tensorgen.tune.task_search import WORTH, Choice, TuneSettings
+from tensorgen.tune.task_scheduler import (
+    Finish,
+    LatencyTargets,
+    Network,
+    Objective,
+    TaskState,
+)
+from tensorgen.tune.task_search import USUAL_BATCH, WORTH, Choice, TuneSettings
+from tensorgen.tune.task_space import space_of
 from tensorgen.tune.trial import setting_of
 from tensorgen.tune.tuning import Progress, Tuning
 from tensorgen.types import ShapeError
+from tensorgen.version import tasor_version
 
 RECORDS_NAME = "trials.sqlite"
 """The file of trials in the cache folder, where no other one is named."""
 
+NOT_ALLOWED = "the fastest schedule on file is none that these settings allow"
+"""Why a schedule on file is not taken."""
 
-@dataclass(frozen=True, slots=True)
-class TuneRequest:
-    """How much to tune and what to go by: `trials` for each distinct task on average, the file of
-    trials (None: the one in the cache folder), and the seed of all randomness but the clock's."""
 
-    trials: int
-    records: Path | None = None
-    seed: int = 0
+class ModelFinish(Enum):
+    """Why a model got no more trials."""
+
+    REACHED = "its latency target is reached"
+    FINISHED = "all its kernels are finished"
+    NOBODY = "nobody is left to measure its kernels"
+    USED_UP = "all trials are used up"
 
 
 @dataclass(frozen=True, slots=True)
 class TunedTask:
-    """A task by name, what is known of it, its final race, and why it got no more trials (None:
-    those of all tasks were used up)."""
+    """A task by name, what is known of it, its schedule without trials, its final race, why it got
+    no more trials (None: those of all tasks were used up), and what came of its trials, those on
+    file among them."""
 
     name: str
     task: Task
     state: TaskState
+    usual: Schedule
     choice: Choice
     finish: Finish | None
+    outcomes: tuple[Tally, ...] = ()
+
+    @property
+    def ended(self) -> str:
+        """Why it got no more trials, in words."""
+        return ModelFinish.USED_UP.value if self.finish is None else self.finish.value
 
 
 @dataclass(frozen=True, slots=True)
 class TunedModel:
-    """A model after tuning; `counts` tells how often a run computes each task, by name."""
+    """A model after tuning; `counts` tells how often a run computes each task, by name. `curve` is
+    how it became faster, in the figures of trials, and `target` what was to be reached, in
+    seconds."""
 
     question: Question
     stages: Stages
     counts: Mapping[str, int]
+    finish: ModelFinish
+    curve: tuple[CurvePoint, ...] = ()
+    target: float | None = None
 
     def seconds(self, tasks: Mapping[str, TunedTask]) -> tuple[float, float]:
         """The kernels of one run, one after the other: as scheduled without trials, and as tuned.
@@ -98,10 +122,14 @@ class FailedModel:
 
 @dataclass(frozen=True, slots=True)
 class TuneResult:
-    """What became of each model, in order, and of each task, by name."""
+    """What became of each model, in order, and of each task, by name, and what was done when.
+    `stopped` is one line that says why tuning ended before its time: nobody was left who
+    measures."""
 
     models: tuple[TunedModel | FailedModel, ...]
     tasks: Mapping[str, TunedTask]
+    history: History
+    stopped: str | None = None
 
 
 Compiled = tuple[Question, Stages | FailedModel]
@@ -116,28 +144,60 @@ def tuned_models(
     progress: Callable[[Progress], None] = lambda progress: None,
     observer: Observer = SILENT,
 ) -> TuneResult:
-    """Tune models together. Raises what `LocalMeasurer`, `TrialRecords` and `calibrated` do."""
+    """Tune models together. Raises what `measuring_place` and `TrialRecords` do, and UsageError for
+    a goal that no model has."""
+    objective = objective_of(request, [question for question, _ in compiled])
+    tasks, networks = tasks_and_networks(compiled, settings)
+    found, history, stopped = _tuned_tasks(
+        tasks, list(networks.values()), objective, settings, request, progress, observer
+    )
+    faster = {t.task: t.choice.schedule for t in found.values() if t.choice.is_tuned}
+    models: list[TunedModel | FailedModel] = []
+    for place, (question, model) in enumerate(compiled):
+        if isinstance(model, FailedModel):
+            models.append(model)
+            continue
+        network = networks[place]
+        stages = _recompiled(question, model, settings, faster, observer)
+        targets = objective.targets if isinstance(objective, LatencyTargets) else {}
+        models.append(
+            TunedModel(
+                question, stages, network.counts, _model_finish(network, objective, found),
+                history.curve(network), targets.get(network.name),
+            )
+        )  # fmt: skip
+    return TuneResult(tuple(models), found, history, stopped)
+
+
+def tasks_and_networks(
+    compiled: Sequence[Compiled], settings: Settings
+) -> tuple[dict[str, tuple[Task, Machine]], dict[int, Network]]:
+    """The distinct tasks of all models by name, with the constants by which each is scheduled
+    without trials, and the networks of those models that were compiled, by place."""
     tasks: dict[str, tuple[Task, Machine]] = {}
-    networks, counts = [], []
+    networks: dict[int, Network] = {}
     for place, (_, model) in enumerate(compiled):
         if isinstance(model, FailedModel):
-            counts.append(dict[str, int]())
             continue
         machine = machine_for(model.graph, settings.target, settings.threads, settings.machine)
         names = [task.digest.hex()[:12] for task in model.compilation.tasks]
         for name, task in zip(names, model.compilation.tasks, strict=True):
             tasks.setdefault(name, (task, machine))
-        counts.append(dict(zip(names, model.compilation.runs, strict=True)))
-        networks.append(Network(str(place), counts[-1]))
-    found = _tuned_tasks(tasks, networks, settings, request, progress, observer)
-    faster = {t.task: t.choice.schedule for t in found.values() if t.choice.is_tuned}
-    models = tuple(
-        model
-        if isinstance(model, FailedModel)
-        else TunedModel(question, _recompiled(question, model, settings, faster, observer), count)
-        for (question, model), count in zip(compiled, counts, strict=True)
-    )
-    return TuneResult(models, found)
+        counts = dict(zip(names, model.compilation.runs, strict=True))
+        networks[place] = Network(str(place), counts)
+    return tasks, networks
+
+
+def _model_finish(
+    network: Network, objective: Objective, tasks: Mapping[str, TunedTask]
+) -> ModelFinish:
+    states = {name: tasks[name].state for name in network.counts}
+    if isinstance(objective, LatencyTargets) and objective.are_reached_by(network, states):
+        return ModelFinish.REACHED
+    if any(tasks[name].finish is Finish.NOBODY for name in network.counts):
+        return ModelFinish.NOBODY
+    is_finished = all(tasks[name].finish is not None for name in network.counts)
+    return ModelFinish.FINISHED if is_finished else ModelFinish.USED_UP
 
 
 def compiled_or_failed(
@@ -153,36 +213,48 @@ def compiled_or_failed(
 def _tuned_tasks(
     tasks: Mapping[str, tuple[Task, Machine]],
     networks: Sequence[Network],
+    objective: Objective,
     settings: Settings,
     request: TuneRequest,
     progress: Callable[[Progress], None],
     observer: Observer,
-) -> dict[str, TunedTask]:
+) -> tuple[dict[str, TunedTask], History, str | None]:
+    """Each task, tuned, what was done when, and why tuning ended before its time, if it did."""
     target, threads, strict = settings.target, settings.threads, settings.strict
     path = cache_folder() / RECORDS_NAME if request.records is None else request.records
     observer.begins("tune")
-    tuning = Tuning(
-        tasks,
-        networks,
-        TuneSettings(
-            target, threads, calibrated(target, threads), request.trials,
-            strict=strict, winograd=settings.winograd, seed=request.seed,
-        ),
-        TrialRecords(path, tell=observer.remarks),
-        setting_of(target, threads, tasor_version(), strict=strict),
-        tell=observer.remarks,
-    )  # fmt: skip
-    with LocalMeasurer(target, threads, strict=strict) as measurer:
-        for step in tuning.run(measurer):
-            progress(step)
-    observer.begins("race the best")
-    with LocalMeasurer(target, threads, strict=strict, drafts=False) as measurer:
-        choices = tuning.choices(measurer)
+    with measuring_place(
+        request.cluster, target, threads, strict=strict, tell=observer.remarks
+    ) as place:
+        tuning = Tuning(
+            tasks,
+            networks,
+            TuneSettings(
+                target, threads, place.machine, request.trials, strict=strict,
+                winograd=settings.winograd, seed=request.seed,
+                batch=place.batch(USUAL_BATCH, request.trials),
+                strategy=request.strategy, patience=request.patience, learned=request.learned,
+            ),
+            TrialRecords(path, tell=observer.remarks),
+            place.setting,
+            objective=objective,
+            tell=observer.remarks,
+        )  # fmt: skip
+        with place.measurer(True) as measurer:
+            for step in tuning.run(measurer):
+                progress(step)
+        observer.begins("race the best")
+        with place.measurer(False) as measurer:
+            choices = tuning.choices(measurer)
     reasons = tuning.reasons()
-    return {
-        name: TunedTask(name, task, tuning.states[name], choices[name], reasons[name])
-        for name, (task, _) in tasks.items()
-    }
+    found = {
+        name: TunedTask(
+            name, search.task, search.state, search.zero_trial, choices[name], reasons[name],
+            tallied(search.outcomes),
+        )
+        for name, search in tuning.searches.items()
+    }  # fmt: skip
+    return found, tuning.history, None if tuning.missing is None else tuning.missing.reason
 
 
 def _recompiled(
@@ -217,13 +289,14 @@ def tuned_stages(
 def recorded_stages(
     question: Question, stages: Stages, settings: Settings, path: Path, observer: Observer = SILENT
 ) -> Stages:
-    """One model with the schedules on file that were faster than those with zero trials. Remarks
-    name the kernels that have none. Raises RecordsError."""
+    """One model with the schedules on file that were faster than those with zero trials and are
+    allowed by the settings. Remarks name the kernels that have none. Raises RecordsError."""
     records = TrialRecords(path, tell=observer.remarks)
     setting = setting_of(settings.target, settings.threads, tasor_version(), strict=settings.strict)
     found: dict[Task, Schedule] = {}
     misses: Counter[str] = Counter()
     compilation = stages.compilation
+    machine = machine_for(stages.graph, settings.target, settings.threads, settings.machine)
     for task, usual in zip(compilation.tasks, compilation.schedules, strict=True):
         match records.best(task, setting):
             case Miss() as miss:
@@ -231,7 +304,16 @@ def recorded_stages(
             case best:
                 trials = records.of_task(task, setting)
                 figures = [seconds_of(t.outcome) for t in trials if t.schedule == usual]
-                if seconds_of(best.outcome) <= WORTH * min(figures, default=inf):
+                if seconds_of(best.outcome) > WORTH * min(figures, default=inf):
+                    continue
+                # Filtered convolutions are on file whatever is asked for now.
+                space = space_of(
+                    task, settings.target, settings.threads, machine,
+                    strict=settings.strict, winograd=settings.winograd,
+                )  # fmt: skip
+                if space.locate(best.schedule) is None:
+                    misses[NOT_ALLOWED] += 1
+                else:
                     found[task] = best.schedule
     for reason, count in misses.items():
         observer.remarks(

@@ -20,8 +20,8 @@ from tasor.graph_drawing import GRAPH_STYLE, graph_svg
 from tasor.graph_search import GraphSearch, NotRun, Times
 from tasor.graph_timing import Timings
 from tasor.optimized_model import OptimizedModel, counted
-from tasor.pipeline import tasor_version
 from tasor.report_page import page_template, printed, shipped_text, source_hash
+from tensorgen.version import tasor_version
 
 MOST_DRAWN = 40
 """Graphs of at most so many operators are drawn whole."""

@@ -17,7 +17,7 @@ from tasor.graph_difference import Difference
 from tasor.graph_search import GraphSearch, NotRun
 from tasor.graph_text import operator_counts
 from tasor.output_file import check_file_place, created_folders
-from tasor.pipeline import tasor_version
+from tensorgen.version import tasor_version
 
 
 @dataclass(frozen=True, slots=True)

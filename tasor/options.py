@@ -1,7 +1,7 @@
-"""What the command line's words mean: shapes, input files and the names they belong to.
+"""What the command line's words mean: shapes, files, numbers and the names they belong to.
 
-What it does: reads `NAME=1,3,224,224` and `NAME=x.npy`, and loads arrays from files without
-running anything that is in them. What it does not: know any model.
+What it does: reads `NAME=1,3,224,224`, `NAME=x.npy` and `NAME=2.5`, and loads arrays from files
+without running anything that is in them. What it does not: know any model.
 """
 
 from __future__ import annotations
@@ -49,20 +49,36 @@ def named_arrays(words: Sequence[str], option: str) -> dict[str, Array]:
     return arrays
 
 
-def _split(word: str, option: str, example: str) -> tuple[str, str]:
+def named_numbers(words: Sequence[str], option: str) -> dict[str, float]:
+    """Numbers by model from words like `bert=2.5`. UsageError for what is no number at all."""
+    numbers: dict[str, float] = {}
+    for word in words:
+        name, value = _split(word, option, "2.5", "model")
+        try:
+            number = float(value)
+        except ValueError:
+            raise UsageError(
+                f"{option}: expected a number for {printable(name)!r}, got {printable(value)!r}; "
+                "choose 1, say"
+            ) from None
+        _add(numbers, name, number, option, "model")
+    return numbers
+
+
+def _split(word: str, option: str, example: str, kind: str = "input") -> tuple[str, str]:
     name, sign, value = word.rpartition("=")
     if not sign or not name:
         raise UsageError(
-            f"{option}: expected NAME={example}, got {printable(word)!r}; put the input's name and "
-            "an equals sign in front"
+            f"{option}: expected NAME={example}, got {printable(word)!r}; put the {kind}'s name "
+            "and an equals sign in front"
         )
     return name, value
 
 
-def _add(known: dict[str, T], name: str, value: T, option: str) -> None:
+def _add(known: dict[str, T], name: str, value: T, option: str, kind: str = "input") -> None:
     if name in known:
         raise UsageError(
-            f"{option}: expected each input once, got {printable(name)!r} twice; leave one out"
+            f"{option}: expected each {kind} once, got {printable(name)!r} twice; leave one out"
         )
     known[name] = value
 

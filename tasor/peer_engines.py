@@ -12,7 +12,7 @@ import importlib
 import importlib.metadata
 import importlib.util
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -43,10 +43,33 @@ class Opened:
     in_c: Callable[[], Callable[[int], None]] | None = None
 
 
+TUNED = "tasor tuned"
+"""Tasor once more, with the schedules that trials found."""
+
+
 def _open_tasor(case: Case, threads: int, options: Mapping[str, object]) -> Opened:
-    model = importlib.import_module("tasor").compile(
+    compiled = importlib.import_module("tasor").compile(
         str(case.model), shapes=case.shapes, threads=threads, **options
     )
+    return _opened(compiled, case)
+
+
+def _open_tuned(case: Case, threads: int, options: Mapping[str, Any]) -> Opened:
+    """As `_open_tasor`; `schedules` among the options are those of tasks that were tuned."""
+    pipeline = importlib.import_module("tasor.pipeline")
+    question = pipeline.Question(str(case.model), pipeline.library_name(case.model), case.shapes)
+    others = {name: value for name, value in options.items() if name != "schedules"}
+    target = others.pop("target", "host")
+    settings = replace(
+        pipeline.settings_of(target, threads, **others), schedules=options["schedules"]
+    )
+    stages = pipeline.run_stages(question, settings)
+    compiled = importlib.import_module("tasor.compiled_model").CompiledModel(question, stages)
+    return _opened(compiled, case)
+
+
+def _opened(model: Any, case: Case) -> Opened:
+    """A compiled model with its inputs and outputs bound."""
     given = dict(case.inputs)
     inputs = [given[port.name] for port in model.inputs]
     buffers = model.empty_outputs()
@@ -125,12 +148,13 @@ def _open_torch(case: Case, threads: int, options: Mapping[str, object]) -> Open
 
 _OPENERS: Mapping[str, Callable[[Case, int, Mapping[str, object]], Opened]] = {
     "tasor": _open_tasor,
+    TUNED: _open_tuned,
     "onnxruntime": _open_onnxruntime,
     "openvino": _open_openvino,
     "torch": _open_torch,
 }
 
-ENGINES: tuple[str, ...] = tuple(_OPENERS)
+ENGINES: tuple[str, ...] = tuple(name for name in _OPENERS if name != TUNED)
 """Tasor, then its peers, by the names of their packages."""
 
 PEERS: tuple[str, ...] = tuple(name for name in ENGINES if name != "tasor")
@@ -140,7 +164,8 @@ ONNX_READERS = ("onnxruntime", "openvino")
 
 
 def open_model(engine: str, case: Case, threads: int, options: Mapping[str, object]) -> Opened:
-    """`case` in the engine of that name; `options` go to `tasor.compile` (peers take none)."""
+    """`case` in the engine of that name; `options` go to `tasor.compile`, with `schedules` for
+    TUNED (peers take none)."""
     return _OPENERS[engine](case, threads, options)
 
 
@@ -149,7 +174,7 @@ def require_engines(engines: tuple[str, ...]) -> None:
     for engine in engines:
         if engine not in _OPENERS:
             raise ValueError(f"engine: expected one of {', '.join(ENGINES)}, got {engine!r}")
-        if importlib.util.find_spec(engine) is None:
+        if importlib.util.find_spec(_package(engine)) is None:
             raise MissingPackage(
                 f"engine {engine!r}: expected its package, got none; pip install {engine}"
             )
@@ -158,6 +183,10 @@ def require_engines(engines: tuple[str, ...]) -> None:
 def engine_version(engine: str) -> str:
     """The installed version, or `unpackaged` for one that runs from its source tree."""
     try:
-        return importlib.metadata.version(engine)
+        return importlib.metadata.version(_package(engine))
     except importlib.metadata.PackageNotFoundError:
         return "unpackaged"
+
+
+def _package(engine: str) -> str:
+    return "tasor" if engine == TUNED else engine

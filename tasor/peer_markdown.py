@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tasor.peer_engines import engine_version
-from tasor.peer_report import group_means, machine, threads_text
+from tasor.peer_engines import TUNED, engine_version
+from tasor.peer_report import Ratio, machine, mean_ratios, ratio_text, ratios_of, threads_text
 from tasor.peers import Row
 from tasor.roofline import Ceiling, flops_per_second, percent, share_of_peak
 
@@ -20,8 +20,9 @@ def markdown(
     ceilings: Sequence[Ceiling] = (),
 ) -> str:
     """The page: how it was measured, geometric means by group, and every case."""
-    host = machine()
-    versions = ", ".join(f"{engine} {engine_version(engine)}" for engine in engines)
+    host, ratios = machine(), ratios_of(rows)
+    packages = [engine for engine in engines if engine != TUNED]
+    versions = ", ".join(f"{engine} {engine_version(engine)}" for engine in packages)
     how = "; ".join(f"{name} {_plain(value)}" for name, value in settings.items())
     lines = [
         "# Performance, measured",
@@ -31,19 +32,30 @@ def markdown(
         "Times are medians of one run in milliseconds, engines in turns with the same threads on",
         "the same cores; the ratio is the best peer's time over Tasor's. All are called from",
         "Python; `in C` is Tasor called by a loop in C, and the rates are of these calls.",
+        *_tuned_lines(ratios),
         *_peak_lines(ceilings),
         "",
-        "| geometric mean | threads | ratio |",
-        "|---|---|---|",
+        f"| geometric mean | threads | {' | '.join(ratios)} |",
+        "|---" * (len(ratios) + 2) + "|",
     ]
     lines += [
-        f"| {_cell(group)} | {threads} | {mean:.2f} |"
-        for (group, threads), mean in group_means(rows).items()
+        f"| {_cell(group)} | {threads} | {' | '.join(map(ratio_text, means.values()))} |"
+        for (group, threads), means in mean_ratios(rows).items()
     ]
-    lines += ["", f"| case | threads | {' | '.join(engines)} | ratio | in C | Gflop/s | of peak |"]
-    lines.append("|---" * (len(engines) + 6) + "|")
-    lines += [_row(row, engines, ceilings) for row in rows]
+    columns = ("case", "threads", *engines, *ratios, "in C", "Gflop/s", "of peak")
+    lines += ["", f"| {' | '.join(columns)} |"]
+    lines.append("|---" * len(columns) + "|")
+    lines += [_row(row, engines, ratios, ceilings) for row in rows]
     return "\n".join(lines) + "\n"
+
+
+def _tuned_lines(ratios: Mapping[str, Ratio]) -> list[str]:
+    if "gain" not in ratios:
+        return []
+    return [
+        "Tasor takes part twice: as compiled without trials, and as tuned; `tuned ratio` is the",
+        "ratio of the tuned one, the gain is the time without trials over that as tuned.",
+    ]
 
 
 def _peak_lines(ceilings: Sequence[Ceiling]) -> list[str]:
@@ -59,16 +71,21 @@ def _peak_lines(ceilings: Sequence[Ceiling]) -> list[str]:
     ]
 
 
-def _row(row: Row, engines: Sequence[str], ceilings: Sequence[Ceiling]) -> str:
+def _row(
+    row: Row,
+    engines: Sequence[str],
+    ratios: Mapping[str, Ratio],
+    ceilings: Sequence[Ceiling],
+) -> str:
     timings = [row.timing(engine) for engine in engines]
     figures = ["failed" if timing is None else f"{timing.milliseconds:.4g}" for timing in timings]
-    ratio = "" if row.ratio is None else f"{row.ratio:.2f}"
+    figures += [ratio_text(ratio(row)) for ratio in ratios.values()]
     own = row.timing("tasor")
     in_c = "" if own is None or own.in_c is None else f"{own.in_c:.4g}"
     reached = flops_per_second(row)
     rate = "" if reached is None else f"{reached / 1e9:.0f}"
     share = percent(share_of_peak(row, ceilings))
-    cells = (_cell(row.case), str(row.threads), *figures, ratio, in_c, rate, share)
+    cells = (_cell(row.case), str(row.threads), *figures, in_c, rate, share)
     return f"| {' | '.join(cells)} |"
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from math import exp, fsum, log
 from pathlib import Path
@@ -16,11 +16,21 @@ from typing import assert_never
 from rich.markup import escape
 from rich.table import Table
 
-from tasor.peer_engines import engine_version
+from tasor.peer_engines import TUNED, engine_version
 from tasor.peers import Failure, Row, Timing
 from tasor.roofline import Ceiling, flops_per_second, percent, share_of_peak
 
 Json = Mapping[str, object]
+
+Ratio = Callable[[Row], float | None]
+
+RATIOS: Mapping[str, Ratio] = {
+    "ratio": lambda row: row.ratio,
+    "tuned ratio": lambda row: row.tuned_ratio,
+    "gain": lambda row: row.gain,
+}
+"""What is said of a case: best peer over Tasor, best peer over Tasor as tuned, and Tasor with zero
+trials over Tasor as tuned."""
 
 AGREEMENT = 1e-3
 """Outputs further apart than this share of their range are shown as wrong."""
@@ -36,18 +46,32 @@ def geometric_mean(values: Sequence[float]) -> float:
     return exp(fsum(map(log, values)) / len(values))
 
 
-def group_means(rows: Sequence[Row]) -> dict[tuple[str, int], float]:
+def group_means(
+    rows: Sequence[Row], ratio_of: Ratio = RATIOS["ratio"]
+) -> dict[tuple[str, int], float]:
     """Geometric mean of the ratios per group and number of threads, and over `all` groups.
 
-    Rows without a ratio are left out.
+    Rows without a ratio are left out. It is that of zero trials, unless another is asked for.
     """
     ratios: dict[tuple[str, int], list[float]] = {}
     for row in rows:
-        if row.ratio is not None:
+        ratio = ratio_of(row)
+        if ratio is not None:
             for group in (row.group, "all"):
-                ratios.setdefault((group, row.threads), []).append(row.ratio)
+                ratios.setdefault((group, row.threads), []).append(ratio)
     ordered = sorted(ratios, key=lambda key: (key[0] == "all", *key))
     return {key: geometric_mean(ratios[key]) for key in ordered}
+
+
+def ratios_of(rows: Sequence[Row]) -> dict[str, Ratio]:
+    """Those of RATIOS that a comparison has: all where Tasor took part as tuned."""
+    is_tuned = any(result.engine == TUNED for row in rows for result in row.results)
+    return {name: ratio for name, ratio in RATIOS.items() if is_tuned or name == "ratio"}
+
+
+def ratio_text(ratio: float | None) -> str:
+    """A ratio for a table; nothing for None."""
+    return "" if ratio is None else f"{ratio:.2f}"
 
 
 def is_unsteady(timing: Timing) -> bool:
@@ -78,16 +102,18 @@ def table(rows: Sequence[Row], engines: Sequence[str], ceilings: Sequence[Ceilin
 
     With ceilings there is a column for the share of the measured peak that Tasor reached.
     """
-    drawn = Table(title="median time of one run in ms; ratio = best peer / tasor")
+    ratios = ratios_of(rows)
+    more = "; gain = tasor / tasor tuned" if "gain" in ratios else ""
+    drawn = Table(title=f"median time of one run in ms; ratio = best peer / tasor{more}")
     drawn.add_column("case")
     drawn.add_column("threads", justify="right")
-    for engine in (*engines, "ratio", *(["of peak"] if ceilings else [])):
+    for engine in (*engines, *ratios, *(["of peak"] if ceilings else [])):
         drawn.add_column(engine, justify="right")
     for row in rows:
-        ratio = "" if row.ratio is None else f"{row.ratio:.2f}"
         figures = [_figure(result) for result in row.results]
+        figures += [ratio_text(ratio(row)) for ratio in ratios.values()]
         share = [percent(share_of_peak(row, ceilings))] if ceilings else []
-        drawn.add_row(escape(row.case), str(row.threads), *figures, ratio, *share)
+        drawn.add_row(escape(row.case), str(row.threads), *figures, *share)
     return drawn
 
 
@@ -106,10 +132,19 @@ def summary(rows: Sequence[Row]) -> Table:
     drawn = Table(title="geometric mean of the ratios")
     drawn.add_column("group")
     drawn.add_column("threads", justify="right")
-    drawn.add_column("ratio", justify="right")
-    for (group, threads), mean in group_means(rows).items():
-        drawn.add_row(escape(group), str(threads), f"{mean:.3f}")
+    for name in ratios_of(rows):
+        drawn.add_column(name, justify="right")
+    for (group, threads), means in mean_ratios(rows).items():
+        figures = ("" if mean is None else f"{mean:.3f}" for mean in means.values())
+        drawn.add_row(escape(group), str(threads), *figures)
     return drawn
+
+
+def mean_ratios(rows: Sequence[Row]) -> dict[tuple[str, int], dict[str, float | None]]:
+    """The geometric means of all ratios that a comparison has, by name, for each group that has a
+    ratio to its peers."""
+    means = {name: group_means(rows, ratio) for name, ratio in ratios_of(rows).items()}
+    return {key: {name: means[name].get(key) for name in means} for key in means["ratio"]}
 
 
 def machine() -> Json:
@@ -136,7 +171,11 @@ def _processor() -> str:
     return platform.processor()
 
 
-def _row_document(row: Row, ceilings: Sequence[Ceiling]) -> Json:
+def _key(name: str) -> str:
+    return name.replace(" ", "_")
+
+
+def _row_document(row: Row, ceilings: Sequence[Ceiling], ratios: Mapping[str, Ratio]) -> Json:
     return {
         "case": row.case,
         "group": row.group,
@@ -145,7 +184,7 @@ def _row_document(row: Row, ceilings: Sequence[Ceiling]) -> Json:
         "traffic_bytes": row.traffic,
         "flops_per_second": flops_per_second(row),
         "share_of_peak": share_of_peak(row, ceilings),
-        "ratio": row.ratio,
+        **{_key(name): ratio(row) for name, ratio in ratios.items()},
         "engines": {result.engine: _result_document(result) for result in row.results},
     }
 
@@ -194,9 +233,13 @@ def document(
             }
             for ceiling in ceilings
         ],
-        "rows": [_row_document(row, ceilings) for row in rows],
+        "rows": [_row_document(row, ceilings, ratios_of(rows)) for row in rows],
         "geometric_means": [
-            {"group": group, "threads": threads, "ratio": mean}
-            for (group, threads), mean in group_means(rows).items()
+            {
+                "group": group,
+                "threads": threads,
+                **{_key(name): mean for name, mean in means.items()},
+            }
+            for (group, threads), means in mean_ratios(rows).items()
         ],
     }

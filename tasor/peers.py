@@ -25,8 +25,10 @@ from typing import Self, assert_never
 import numpy as np
 
 from tasor.peer_cases import Case
-from tasor.peer_engines import PEERS, Outputs, require_engines
+from tasor.peer_engines import PEERS, TUNED, Outputs, require_engines
 from tasor.peer_worker import Failed, Load, Loaded, Reply, Request, Timed, Turn, serve
+from tensorgen.schedule import Schedule
+from tensorgen.task import Task
 from tensorgen.types import Array
 
 SHORTEST_TURN = 0.1
@@ -90,7 +92,23 @@ class Row:
     @property
     def ratio(self) -> float | None:
         """Time of the best peer over Tasor's: above 1, Tasor is faster. None without both."""
-        own = self.timing("tasor")
+        return self._ratio_of("tasor")
+
+    @property
+    def tuned_ratio(self) -> float | None:
+        """The same of Tasor as tuned."""
+        return self._ratio_of(TUNED)
+
+    @property
+    def gain(self) -> float | None:
+        """Tasor's time with zero trials over its time as tuned. None without both."""
+        usual, tuned = self.timing("tasor"), self.timing(TUNED)
+        if usual is None or tuned is None:
+            return None
+        return usual.milliseconds / tuned.milliseconds
+
+    def _ratio_of(self, engine: str) -> float | None:
+        own = self.timing(engine)
         peers = [timing for peer in PEERS if (timing := self.timing(peer)) is not None]
         if own is None or not peers:
             return None
@@ -240,13 +258,21 @@ class Comparison:
         for engine in self._engines:
             self._stop(engine)
 
-    def measure(self, case: Case, *, seconds: float, rounds: int) -> Row:
-        """Time `case` on every engine for `seconds` each, in `rounds` interleaved turns."""
+    def measure(
+        self,
+        case: Case,
+        *,
+        seconds: float,
+        rounds: int,
+        schedules: Mapping[Task, Schedule] | None = None,
+    ) -> Row:
+        """Time `case` on every engine for `seconds` each, in `rounds` interleaved turns. The
+        `schedules` are those of Tasor as tuned."""
         assert rounds >= 1
         progress: dict[str, _Progress] = {}
         failures: dict[str, Failure] = {}
         for engine in self._engines:
-            match self._ask(engine, Load(case, self._load_options(engine))):
+            match self._ask(engine, Load(case, self._load_options(engine, schedules))):
                 case Loaded() as loaded:
                     quiet = self._workers[engine].settle()
                     progress[engine] = _Progress(loaded, [], quiet)
@@ -270,7 +296,11 @@ class Comparison:
         results = tuple((timings | failures)[engine] for engine in self._engines)
         return Row(case.name, case.group, self._threads, case.flops, results, case.traffic)
 
-    def _load_options(self, engine: str) -> Mapping[str, object]:
+    def _load_options(
+        self, engine: str, schedules: Mapping[Task, Schedule] | None
+    ) -> Mapping[str, object]:
+        if engine == TUNED:
+            return {**self._options, "schedules": {} if schedules is None else schedules}
         return self._options if engine == "tasor" else {}
 
     def _ask(self, engine: str, request: Request) -> Reply:

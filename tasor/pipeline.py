@@ -13,7 +13,6 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import onnx
@@ -41,6 +40,7 @@ from tensorgen.schedule import Schedule
 from tensorgen.target import Target
 from tensorgen.task import Task
 from tensorgen.types import Array, Shape
+from tensorgen.version import tasor_version
 
 ModelSource = onnx.ModelProto | str | Path | bytes
 """A model: an ONNX proto, the path of a file, or a file's bytes."""
@@ -242,14 +242,6 @@ def compile_stage(
     )
     observer.compiled(compilation)
     return compilation
-
-
-def tasor_version() -> str:
-    """The installed version, or `unpackaged` for one that runs from its source tree."""
-    try:
-        return version("tasor")
-    except PackageNotFoundError:
-        return "unpackaged"
 
 
 def model_sha256(model: ModelSource) -> str:

@@ -44,7 +44,7 @@ from tensorgen.target import MIB, Target, host_target, this_host
 from tensorgen.types import float32
 from tensorgen.typical_machine import MOST_SHARED_BYTES, typical_machine
 
-SCHEMA = 2
+SCHEMA = 3
 
 ROUNDS = 15
 """Runs of each loop. The second fastest counts: what disturbs a run makes it longer, and a single

@@ -20,12 +20,10 @@ import _cffi_backend
 import cffi
 import numpy as np
 
+from tensorgen.arena import ARENA_ALIGNMENT, aligned, new_arena
 from tensorgen.openmp_runtime import brief_spinning, keep_loaded
 from tensorgen.ports import Port
 from tensorgen.types import Array, Shape, type_of
-
-ARENA_ALIGNMENT = 64
-"""Bytes that the address of an arena is a multiple of: a cache line, and the widest vector."""
 
 LARGE_OUTPUT = 1 << 14
 """Bytes from which on a new output is aligned like an arena: numpy's own begin anywhere in a line,
@@ -263,15 +261,14 @@ class Library:
         except AttributeError:
             pass
         try:
-            memory = np.empty(self.arena_bytes + ARENA_ALIGNMENT, np.uint8)
+            memory = new_arena(self.arena_bytes)
         except MemoryError as error:
             raise RunError(
                 f"{self.name}: expected {self.arena_bytes} bytes of memory for the arena, got none;"
                 " free some memory or compile for smaller shapes"
             ) from error
-        start = -memory.ctypes.data % ARENA_ALIGNMENT
         # The buffer object keeps the memory alive.
-        self._arenas.pointer = self._from_buffer(memory[start:])
+        self._arenas.pointer = self._from_buffer(memory)
         return self._arenas.pointer
 
 
@@ -289,9 +286,8 @@ def _mapped(weights: Path) -> mmap.mmap:
 
 def _lines(shape: Shape, dtype: np.dtype[np.generic], size_bytes: int) -> Array:
     """A new array of any content that begins with a line of the cache."""
-    memory = np.empty(size_bytes + ARENA_ALIGNMENT, np.uint8)
-    start = -memory.ctypes.data % ARENA_ALIGNMENT
-    return memory[start : start + size_bytes].view(dtype).reshape(shape)
+    memory = aligned(np.empty(size_bytes + ARENA_ALIGNMENT, np.uint8), ARENA_ALIGNMENT)
+    return memory[:size_bytes].view(dtype).reshape(shape)
 
 
 def _mismatch(role: str, port: Port, array: object) -> str:

@@ -60,7 +60,10 @@ def _panel_ahead(
     number = reads.packed_tile(index, tiled, width, panel.tile)
     number = number - 1 if schedule.backwards and schedule.vectors_outer else number + 1
     outer = tuple(axis for axis in inside[:-1] if axis not in reads.fixed)
-    count = -(-inside[-1].extent // length) if inside else 1
+    extent = inside[-1].extent if inside else 1
+    if schedule.row_block:
+        outer, extent = (), min(extent, schedule.row_block)
+    count = -(-extent // length)
     done = row_major(outer, reads.axes) * count + tile.tile
     depth = length_of(roles.reduction)
     share = -(-width // (length_of(outer) * count))

@@ -9,15 +9,19 @@ high-performance matrix multiplication", 2008, its blocks of the reduction where
 Where that saves reading, sums are taken in blocks: the tiles of all rows go over one block of the
 reduction, and leave their accumulators in a buffer until the next one.
 
+The broadcast factor may be packed at run time, a block of rows at a time, as Goto and van de Geijn
+do: it then lies in the order in which tiles read it, in a part of the second-level cache.
+
 A prologue (padding) is made slab by slab: inside the outermost loops each thread fills a slab of
 its own with what the tiles inside read, so that it stays in the cache of the core that reads it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 
 from tensorgen.contraction import Roles, assign_roles, contraction_of
 from tensorgen.dense_copy import with_copy
@@ -84,7 +88,24 @@ def lower_register_tile(task: Task, schedule: RegisterTile) -> tuple[LoopKernel,
             "register_tile: expected rows inside the loop over vector tiles, which threads share, "
             f"for sums in blocks, got {schedule}"
         )
+    if schedule.row_block:
+        _check_row_block(schedule, roles)
     return TileLowering.start(task, schedule, roles).kernel()
+
+
+def _check_row_block(schedule: RegisterTile, roles: Roles) -> None:
+    """Raises ScheduleError where the broadcast factor cannot be packed in blocks of rows."""
+    packs = schedule.row_packed or schedule.depth or schedule.source is VectorSource.RUNTIME
+    if packs or schedule.grid or not schedule.vectors_outer or not roles.rows:
+        raise ScheduleError(
+            "register_tile: expected rows inside the loop over vector tiles, a broadcast factor "
+            f"not packed yet and whole sums, for rows packed in blocks, got {schedule}"
+        )
+    if schedule.row_block % schedule.rows:
+        raise ScheduleError(
+            f"register_tile: expected blocks of a multiple of {schedule.rows} rows, "
+            f"got {schedule.row_block}"
+        )
 
 
 @dataclass(slots=True, kw_only=True)
@@ -152,13 +173,15 @@ class TileLowering(TileReads):
             axes={},
             slab=slab,
             fixed=fixed,
+            row_panel=_row_panel(schedule, roles, fixed, numbers) if schedule.row_block else None,
             sums=SumBlocks.of(schedule, roles, fixed, numbers) if schedule.depth else None,
         )
 
     def kernel(self) -> tuple[LoopKernel, Packing]:
         """The loops over tiles, and the packing of the inputs."""
         sums = None if self.sums is None else self.sums.buffer
-        buffers = (self.panel, None if self.slab is None else self.slab[1], sums)
+        slab = None if self.slab is None else self.slab[1]
+        buffers = (self.panel, slab, self.row_panel, sums)
         scratch = tuple(buffer for buffer in buffers if buffer is not None)
         kernel = LoopKernel(self.inputs, (self.output,), scratch, self.loops())
         return kernel, tuple(self.packing)
@@ -228,11 +251,13 @@ class TileLowering(TileReads):
             return turns.chosen(lambda outer: others.chosen(partial(tile, outer)))
 
         body: list[Stmt] = []
-        for turns in first:
-            if not schedule.grid:
+        if self.row_panel is not None:
+            body.extend(self._row_blocks(self.row_panel, batch, across, along, kind))
+        elif not schedule.grid:
+            for turns in first:
                 body.extend(nested((*batch, *outside(turns)), turns.chosen(line), kind))
-                continue
-            for others in second:
+        else:
+            for turns, others in product(first, second):
                 grid = (*batch, *outside(turns), *inside(others))
                 body.extend(nested(grid, both(turns, others), kind))
         if self.slab is not None:
@@ -243,6 +268,49 @@ class TileLowering(TileReads):
             )  # fmt: skip
             body = list(nested(around, (Allocate(buffer, (*made, *body)),), shared))
         return tuple(body)
+
+    def _row_blocks(
+        self,
+        panel: Buffer,
+        batch: tuple[Axis, ...],
+        across: Callable[[Turns], tuple[Axis, ...]],
+        along: Callable[[Turns], tuple[Axis, ...]],
+        kind: LoopKind,
+    ) -> Iterator[Stmt]:
+        """The loops over blocks of rows: each is packed, and then read by all vector tiles."""
+        schedule = self.schedule
+        name, extent = _named(self.roles.rows[-1])
+        column_name, columns = _named(self.roles.vectors[-1])
+        width = schedule.vectors * schedule.lanes
+        outside, inside = kind, LoopKind.SERIAL
+        if panel.space is Space.SHARED:
+            outside, inside = inside, outside
+
+        def block(rows: Block) -> tuple[Stmt, ...]:
+            runs = tuple(
+                run.moved(rows.start)
+                for run in turns_of(self.numbers, name, rows.length, schedule.rows, False)
+            )
+
+            def line(column: Block) -> tuple[Stmt, ...]:
+                tiles: tuple[Stmt, ...] = ()
+                for run in runs:
+                    tiles += nested(run.loop, self._tile(run.block, column), LoopKind.SERIAL)
+                return tiles
+
+            body: list[Stmt] = []
+            for run in runs:
+                body.extend(nested(run.loop, self._pack_rows(panel, run.block), inside))
+            for turns in turns_of(
+                self.numbers, column_name, columns, width,
+                inside is LoopKind.PARALLEL, schedule.backwards,
+            ):  # fmt: skip
+                body.extend(nested(along(turns), turns.chosen(line), inside))
+            return (Allocate(panel, tuple(body)),)
+
+        whole = outside is LoopKind.PARALLEL
+        for turns in turns_of(self.numbers, f"{name}_block", extent, schedule.row_block, whole):
+            yield from nested((*batch, *across(turns)), turns.chosen(block), outside)
 
     def _blocked(
         self,
@@ -350,24 +418,37 @@ class TileLowering(TileReads):
     def _pack_panel(self, column: Block) -> tuple[Stmt, ...]:
         """Copy one tile of the vector factor into the panel, zero-filled."""
         assert self.panel is not None
-        width = self.schedule.vectors * self.schedule.lanes
-        buffer, factor = self.read(self.schedule.vector_operand)
+        operand, width = self.schedule.vector_operand, self.schedule.vectors * self.schedule.lanes
         first: Expr = const(0, int64)
         if self.packed:
+            _, factor = self.read(operand)
             tile = self.packed_tile(factor, self.roles.vectors, width, column.tile)
             first = tile * (length_of(self.roles.reduction) * width)
+        return self._copied(operand, self.roles.vectors[-1], column, self.panel, first, width)
+
+    def _pack_rows(self, panel: Buffer, row: Block) -> tuple[Stmt, ...]:
+        """Copy one tile of the broadcast factor into the panel of its block."""
+        first = row.tile * (length_of(self.roles.reduction) * self.schedule.rows)
+        operand = 1 - self.schedule.vector_operand
+        return self._copied(operand, self.roles.rows[-1], row, panel, first, row.length)
+
+    def _copied(
+        self, operand: int, axis: Axis, tile: Block, panel: Buffer, first: Expr, width: int
+    ) -> tuple[Stmt, ...]:
+        """Copy a tile along an axis of a factor to where it begins in a panel of so many lanes."""
+        buffer, factor = self.read(operand)
 
         def element(point: Mapping[Axis, Expr], lane: Expr) -> Expr:
-            vector = simplify(column.start + lane)
-            return replace_axes(factor.expr, {**self.axes, **point, self.roles.vectors[-1]: vector})
+            values = {**self.axes, **point, axis: simplify(tile.start + lane)}
+            return replace_axes(factor.expr, values)
 
         return PanelTile(
             self.numbers,
-            self.panel,
+            panel,
             simplify(first),
             self.roles.reduction,
             width,
-            column.length,
+            tile.length,
             buffer,
             element,
             self.schedule.lanes,
@@ -441,6 +522,19 @@ def _together(schedule: RegisterTile, roles: Roles) -> int | None:
             f"got none for {schedule}"
         )
     return axis
+
+
+def _row_panel(
+    schedule: RegisterTile, roles: Roles, fixed: Sequence[Axis], numbers: Numbers
+) -> Buffer:
+    """The buffer for a block of rows: each thread has one, or all together if there is one block
+    for everything."""
+    *outer, last = roles.rows
+    one = not (roles.batch or outer or fixed) and last.extent <= schedule.row_block
+    rows = min(schedule.row_block, -(-last.extent // schedule.rows) * schedule.rows)
+    size = length_of(roles.reduction) * rows
+    space = Space.SHARED if one and schedule.parallel else Space.SCRATCH
+    return numbers.buffer("rows", roles.contraction.dtype, size, space)
 
 
 def _named(axis: Axis) -> tuple[str, int]:

@@ -77,7 +77,10 @@ class Machine:
 
     `traffic` is how many bytes the whole run moves of which kernels are estimated: what the caches
     do not hold of it has left them when the next run comes. 0 for a kernel that runs alone.
-    `shuffle` is how many multiply-adds of vectors one vector takes to be permuted.
+    `shuffle` is how many multiply-adds of vectors one vector takes to be permuted, and `row_line`
+    how many a tile waits for a line of one of several rows that it reads side by side. An element
+    that is broadcast from memory takes `broadcast` times the loads that the instruction set's table
+    says.
     """
 
     threads: int
@@ -88,6 +91,8 @@ class Machine:
     barrier_seconds: float
     traffic: float = 0.0
     shuffle: float = 1.0
+    row_line: float = 0.0
+    broadcast: float = 1.0
 
     def serving(self, traffic: float) -> Machine:
         """The machine as the kernels of a run find it that moves so many bytes."""
@@ -126,7 +131,9 @@ class Core:
     costs, in loads from the first cache. `far` are the levels beyond the second cache, which has
     `second_cache` bytes (0 if there is none): what they hold, and the bytes that arrive in a cycle.
     Threads wait for each other behind a loop that they share for `barrier` cycles. A whole run
-    moves `traffic` bytes. To permute a vector takes `shuffle` cycles.
+    moves `traffic` bytes. To permute a vector takes `shuffle` cycles. A tile that reads several
+    rows side by side waits `row_line` cycles for each of their lines. A broadcast from memory
+    counts as `broadcast` loads.
     """
 
     dialect: VectorDialect
@@ -137,6 +144,8 @@ class Core:
     barrier: float
     traffic: float
     shuffle: float
+    row_line: float
+    broadcast: float
 
     @property
     def near_bytes(self) -> float:
@@ -191,6 +200,8 @@ class Core:
             barrier,
             machine.traffic,
             machine.shuffle,
+            machine.row_line,
+            machine.broadcast * dialect.broadcast_loads,
         )
 
     def vector_load(self, panel: float) -> float:
@@ -207,7 +218,7 @@ def flops_per_cycle(isa: Isa) -> float:
 
 def machine_document(machine: Machine) -> dict[str, object]:
     """A machine as JSON. Sizes are in bytes, rates a second, costs in seconds
-    or, of a shuffle, in multiply-adds."""
+    or, of a shuffle and of a line of a row, in multiply-adds; broadcasts are relative."""
     return {
         "threads": machine.threads,
         "flops": _rate_document(machine.flops),
@@ -222,6 +233,8 @@ def machine_document(machine: Machine) -> dict[str, object]:
             for level in machine.levels
         ],
         "shuffle": machine.shuffle,
+        "row_line": machine.row_line,
+        "broadcast": machine.broadcast,
         "region_seconds": machine.region_seconds,
         "barrier_seconds": machine.barrier_seconds,
     }
@@ -251,6 +264,8 @@ def machine_of(document: object) -> Machine:
         _number(fields.get("region_seconds"), "region_seconds", least=0.0),
         _number(fields.get("barrier_seconds"), "barrier_seconds", least=0.0),
         shuffle=_number(fields.get("shuffle"), "shuffle", least=0.0),
+        row_line=_number(fields.get("row_line"), "row_line", least=0.0),
+        broadcast=_number(fields.get("broadcast"), "broadcast", least=0.0),
     )
 
 

@@ -122,6 +122,9 @@ class RegisterTile:
     what the steps of a sum read of it (channels) are neighbours: a line of the cache serves as many
     steps as it has elements.
     With `copied`, a dense copy of that factor (0 or 1) is such a prologue.
+    With `row_block`, the broadcast operand is packed at run time, so many rows at a time: the loop
+    over these blocks is around the one over vector tiles, and threads share it. Where all rows are
+    one block, all threads pack it and share the vector tiles.
     With `depth`, sums are taken in blocks of so many products: such a block of a panel stays in the
     nearest cache while all rows go by, whose partial sums are in a buffer of the thread's own.
     With `backwards` the vector tiles come from last to first: a kernel that runs again with the
@@ -145,16 +148,21 @@ class RegisterTile:
     copied: int | None = None
     depth: int = 0
     backwards: bool = False
+    row_block: int = 0
 
     def __str__(self) -> str:
         outer = "vector tiles" if self.vectors_outer else "rows"
         shared = "prologue" if self.prologue else "grid" if self.grid else outer
+        rows = "packed" if self.row_packed else "broadcast in place"
+        if self.row_block:
+            rows = f"packed {self.row_block} at a time"
+            shared = "blocks of rows"
         tiles = "vector tiles backwards" if self.backwards else "vector tiles"
         order = f"{tiles}, rows" if self.vectors_outer else f"rows, {tiles}"
         steps = [
             f"register_tile({self.rows} x {self.vectors}*{self.lanes})",
             f"vectors({self.source.value})",
-            f"rows({'packed' if self.row_packed else 'broadcast in place'})",
+            f"rows({rows})",
             f"order({order})",
         ]
         if self.depth:

@@ -1,62 +1,33 @@
 """Register tiles with zero trials: candidates for a contraction, and an estimate for each.
 
-The estimate counts cycles of the inner loops from the instruction set's table: multiply-adds,
-loads, the store of the tile, packing, and lanes left idle by tails. It ranks schedules; it does not
-predict time. (Research: `tuning`, section c; the tile model is that of oneDNN's brgemm blocking.)
+The estimates (`tile_costs`) rank schedules; they do not predict time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from math import gcd, prod
+from math import prod
 from typing import Generic, TypeVar
 
 from tensorgen.contraction import Contraction, Roles, assign_roles
 from tensorgen.dense_copy import is_strided, with_copy
 from tensorgen.dialects import VectorDialect
 from tensorgen.expr import Axis
-from tensorgen.line_reads import LINE_BYTES, LineReads
 from tensorgen.machine import Core
 from tensorgen.prologue import Slab
-from tensorgen.prologue_costs import factor_bytes, prologue_costs
+from tensorgen.prologue_costs import EXPOSED, factor_bytes, prologue_costs
+from tensorgen.row_blocks import block_cycles, row_blocks
 from tensorgen.schedule import RegisterTile, VectorSource
-from tensorgen.shares import Repeated, Work, busiest, cycles_of
-from tensorgen.simplify import affine
+from tensorgen.shares import Repeated, busiest, cycles_of
 from tensorgen.task import Task
-
-MULTIPLY_ADD_LATENCY = 4.25
-TILE_OVERHEAD = 24.0
-"""Cycles to set up a tile: pointers, zeroing, loop control."""
-
-IN_PLACE_BROADCAST, CONFLICTING_BROADCAST = 0.4, 5.5
-"""Loads by which one broadcast element costs more than from a panel: in place, and in place with
-rows that collide in the first-level cache."""
-
-CONFLICTING_VECTOR = 5.0
-"""Load cycles for one vector in place that collides with those of other steps."""
-
-CACHE_PERIOD, CACHE_WAYS = 4096, 8
-"""Addresses this many bytes apart share a set of the first-level cache, which has so many ways."""
-
-SECOND_SHARE = 0.7
-"""The part of the second-level cache's bandwidth that tiles get: their lines are not one stream."""
-
-REREAD_SHARE = 2 / 3
-"""The part of the first-level cache in which lines of rows stay until another step of the window
-reads them, while a panel streams through."""
+from tensorgen.tile_costs import TiledWork, lines_of, second_bytes, tiled_work
 
 LEAST_DEPTH = 32
 """Products of a block, at least: partial sums are read and written once a block."""
 
-PARTIAL_SUM = 4.0
-"""Cycles to read and write a vector of partial sums."""
-
 MOST_VECTORS = 8
 """Vectors side by side in a tile."""
-
-TRANSPOSED_STORE, TURNED_STORE = 1.5, 0.4
-"""Cycles for each element stored one by one, and in blocks transposed in registers."""
 
 
 Chosen = TypeVar("Chosen", covariant=True)
@@ -170,7 +141,7 @@ class TileSketch:
         if together is not None:
             roles = _read_together(roles, together)
         turned = together is not None
-        work = _tiled_work(roles, vector, core.dialect)
+        work = tiled_work(roles, vector, core.dialect)
         outer = _vectors_outer(roles, vector)
         prologues = tuple(prologue_costs(roles, outer, core, threads, turned))
         return TileSketch(
@@ -252,15 +223,31 @@ class TileSketch:
         for source in self.sources():
             for rows, vectors in self.shapes():
                 schedule = self.by_rule(source, rows, vectors)
-                lines = _lines(self.work, schedule, self.core)
+                lines = lines_of(self.work, schedule, self.core)
                 for made in self.prologues:
                     if made[0]:
                         placed = replace(schedule, prologue=made[0])
-                        yield Estimate(placed, self._cycles(lines, made))
+                        yield Estimate(placed, self._cycles(placed, lines, made))
                         continue
-                    yield Estimate(schedule, self._cycles(lines, made))
+                    yield Estimate(schedule, self._cycles(schedule, lines, made))
+                    if self.may_pack_rows(source):
+                        yield from self._row_blocks(schedule)
                     if self.threads > 1 and source is not VectorSource.RUNTIME:
                         yield from self._grids(schedule, lines, made)
+
+    def may_pack_rows(self, source: VectorSource) -> bool:
+        """Whether the broadcast factor may be packed at run time: each of its rows is a stream, the
+        other factor is not packed then, too, and no prologue stands between it and the tiles."""
+        known = self.constant[1 - self.vector] or not self.work.row_streams
+        plain = self.roles.contraction.prologue is None
+        return plain and not known and source is not VectorSource.RUNTIME
+
+    def _row_blocks(self, schedule: RegisterTile) -> Iterator[Estimate[RegisterTile]]:
+        """The same tile with its rows packed in blocks."""
+        for blocked in row_blocks(self.work, schedule, self.core, self.threads):
+            ahead = _panels_pay(self.roles, blocked, self.core)
+            found = replace(blocked, panels_ahead=ahead)
+            yield Estimate(found, self.cycles(found))
 
     def _grids(
         self, schedule: RegisterTile, lines: Repeated, made: tuple[int, float, float]
@@ -269,21 +256,34 @@ class TileSketch:
         if schedule.depth:
             return
         grid = replace(schedule, grid=True)
-        tiles = _lines(self.work, grid, self.core)
+        tiles = lines_of(self.work, grid, self.core)
         if busiest(tiles, self.threads) < busiest(lines, self.threads):
-            yield Estimate(grid, self._cycles(tiles, made))
+            yield Estimate(grid, self._cycles(grid, tiles, made))
 
     def cycles(self, schedule: RegisterTile) -> float:
         """The cycles that the busiest thread is expected to take for one of these tiles."""
+        if schedule.row_block:
+            tiles = block_cycles(self.work, schedule, self.core, self.threads)
+            return tiles + (self.core.barrier if self.threads > 1 else 0.0)
         made = next(made for made in self.prologues if made[0] == schedule.prologue)
-        return self._cycles(_lines(self.work, schedule, self.core), made)
+        return self._cycles(schedule, lines_of(self.work, schedule, self.core), made)
 
-    def _cycles(self, lines: Repeated, made: tuple[int, float, float]) -> float:
+    def _cycles(
+        self, schedule: RegisterTile, lines: Repeated, made: tuple[int, float, float]
+    ) -> float:
         """The cycles of the busiest thread for the tiles and a prologue."""
         inside, copied, share = made
         met = self.core.barrier if self.threads > 1 else 0.0
         tiles = cycles_of(lines) * share if inside else busiest(lines, self.threads)
-        return tiles + copied + met
+        return tiles + copied + met + EXPOSED * self._late_cycles(schedule)
+
+    def _late_cycles(self, schedule: RegisterTile) -> float:
+        """Cycles in which constants of the inner loop arrive for the first time in a run: they are
+        not asked for ahead, as panels of the outer one are."""
+        inner, known = self.work.vector_bytes, schedule.source is VectorSource.PACKED
+        if schedule.vectors_outer:
+            inner, known = self.work.row_bytes, schedule.row_packed
+        return self.core.first_cycles(inner) if known else 0.0
 
 
 def _read_together(roles: Roles, together: int) -> Roles:
@@ -308,6 +308,8 @@ def _panels_pay(roles: Roles, schedule: RegisterTile, core: Core) -> bool:
     if not packed or factor_bytes(roles, outer) <= core.second_cache // 2:
         return False
     columns, rows = _tile_counts(roles, schedule)
+    if schedule.row_block:
+        rows = min(rows, schedule.row_block // schedule.rows)
     if schedule.vectors_outer:
         return 1 < rows <= schedule.vectors * schedule.lanes
     return 1 < columns <= schedule.rows
@@ -327,7 +329,7 @@ def _block_depth(roles: Roles, work: TiledWork, schedule: RegisterTile, core: Co
     first, _ = core.loads[0]
     step = work.step_bytes(schedule, schedule.rows, core)
     cycles = schedule.rows * schedule.vectors / core.dialect.multiply_adds_per_cycle
-    if work.depth * step <= first or step <= _second_bytes(core, work.element_bytes) * cycles:
+    if work.depth * step <= first or step <= second_bytes(core, work.element_bytes) * cycles:
         return 0
     depth = 1
     for axis in reversed(roles.reduction):
@@ -338,13 +340,6 @@ def _block_depth(roles: Roles, work: TiledWork, schedule: RegisterTile, core: Co
         if inside < axis.extent:
             break
     return depth if depth >= LEAST_DEPTH else 0
-
-
-def _second_bytes(core: Core, element_bytes: int) -> float:
-    """Bytes that a cycle gets from the second-level cache while tiles are computed."""
-    _, load = core.loads[1]
-    vector = core.dialect.lanes * element_bytes
-    return SECOND_SHARE * vector * core.dialect.loads_per_cycle / load
 
 
 def _tile_counts(roles: Roles, schedule: RegisterTile) -> tuple[int, int]:
@@ -370,167 +365,3 @@ def tile_shapes(rows: int, columns: int, dialect: VectorDialect) -> Iterator[tup
 def _vectors_outer(roles: Roles, vector: int) -> bool:
     """Put the loop over the larger operand's tiles outside, so that the smaller one is reread."""
     return factor_bytes(roles, vector) >= factor_bytes(roles, 1 - vector)
-
-
-@dataclass(frozen=True, slots=True)
-class TiledWork:
-    """What the estimates of all tiles of a contraction share: `depth` multiply-adds an element,
-    rows x columns for each point of the axes of `batch`, `outer_rows` and `outer_columns`. Runtime
-    packing costs `pack` cycles an element. Rows lie `row_distance` bytes apart; None without rows.
-    The outermost loop of a sum over the vector factor makes `steps` of `step_distance` bytes. All
-    rows span `row_span` bytes."""
-
-    depth: int
-    batch: int
-    outer_rows: int
-    outer_columns: int
-    rows: int
-    columns: int
-    contiguous: bool
-    turned: bool
-    element_bytes: int
-    pack: float
-    row_distance: int | None
-    row_reads: LineReads | None
-    vector_reads: LineReads
-    step_distance: int
-    steps: int
-    row_span: int
-
-    def step_bytes(self, schedule: RegisterTile, rows: int, core: Core) -> float:
-        """Bytes of the lines that one step of a tile reads, and which no step before it has left in
-        the first-level cache."""
-        first, _ = core.loads[0]
-        remembered = REREAD_SHARE * first / self._read_bytes(schedule, rows, 1.0)
-        if schedule.depth:
-            remembered = min(remembered, schedule.depth - 1)
-        return self._read_bytes(schedule, rows, remembered)
-
-    def _read_bytes(self, schedule: RegisterTile, rows: int, remembered: float) -> float:
-        """Bytes of the lines that one step reads, and none of so many before it."""
-        width = schedule.vectors * schedule.lanes
-        panel = float(width * self.element_bytes)
-        if schedule.source is VectorSource.DIRECT:
-            panel = LINE_BYTES * self.vector_reads.lines(width, remembered)
-        if self.row_reads is None or schedule.row_packed:
-            return panel + rows * self.element_bytes
-        return panel + LINE_BYTES * self.row_reads.lines(rows, remembered)
-
-
-def _tiled_work(roles: Roles, vector: int, dialect: VectorDialect) -> TiledWork:
-    factors, column = roles.contraction.factors, roles.vectors[-1]
-    element_bytes = roles.contraction.dtype.bytes
-    distance = None
-    turned = False
-    if roles.rows:
-        turned = (
-            dialect.transposes and affine(roles.contraction.result).coefficient(roles.rows[-1]) == 1
-        )
-        distance = abs(factors[1 - vector].coefficient(roles.rows[-1])) * element_bytes
-    strides = [
-        (abs(factors[vector].coefficient(axis)) * element_bytes, axis.extent)
-        for axis in roles.reduction
-    ]
-    step_distance, steps = max(strides, default=(0, 1))
-    return TiledWork(
-        depth=prod(axis.extent for axis in roles.reduction),
-        batch=prod(axis.extent for axis in roles.batch),
-        outer_rows=prod(axis.extent for axis in roles.rows[:-1]),
-        outer_columns=prod(axis.extent for axis in roles.vectors[:-1]),
-        rows=roles.rows[-1].extent if roles.rows else 1,
-        columns=column.extent,
-        contiguous=affine(roles.contraction.result).coefficient(column) == 1,
-        turned=turned,
-        element_bytes=element_bytes,
-        pack=1.0 / dialect.lanes * 2 if factors[vector].coefficient(column) == 1 else 1.2,
-        row_distance=distance,
-        row_reads=LineReads.of(roles, 1 - vector, roles.rows[-1]) if roles.rows else None,
-        vector_reads=LineReads.of(roles, vector, column),
-        step_distance=step_distance,
-        steps=steps,
-        row_span=element_bytes
-        * sum(
-            abs(factors[1 - vector].coefficient(axis)) * (axis.extent - 1)
-            for axis in (*roles.rows, *roles.reduction)
-        ),
-    )
-
-
-def _lines(work: TiledWork, schedule: RegisterTile, core: Core) -> Repeated:
-    """The tiles in the order of their loops. The pieces are what threads share: tiles of a grid,
-    else lines of them."""
-    width = schedule.vectors * core.dialect.lanes
-    columns = tuple(parts(work.columns, width))
-    rows = tuple(parts(work.rows, schedule.rows))
-    outer, inner, across = (columns, rows, work.outer_rows)
-    times = work.batch * work.outer_columns
-    if not schedule.vectors_outer:
-        outer, inner, across = (rows, columns, work.outer_columns)
-        times = work.batch * work.outer_rows
-    lines: list[Work] = []
-    for length, count in outer:
-        tiles = []
-        for other, number in inner:
-            size = (other, length) if schedule.vectors_outer else (length, other)
-            tiles.append(Repeated(number, (_tile_cycles(work, schedule, core, *size),)))
-        line = Repeated(across, tuple(tiles))
-        packed = 0.0
-        if schedule.source is VectorSource.RUNTIME:
-            packed = work.depth * length * work.pack
-        lines.append(Repeated(count, (line if schedule.grid else cycles_of(line) + packed,)))
-    return Repeated(times, tuple(lines))
-
-
-def _tile_cycles(
-    work: TiledWork, schedule: RegisterTile, core: Core, rows: int, columns: int
-) -> float:
-    """Cycles of one tile of so many rows and columns."""
-    dialect = core.dialect
-    width = schedule.vectors * dialect.lanes
-    depth = schedule.depth or work.depth
-    load = core.vector_load(depth * width * work.element_bytes)
-    if schedule.source is VectorSource.DIRECT and _collide(work.steps, work.step_distance):
-        load = max(load, CONFLICTING_VECTOR)
-    broadcast = dialect.broadcast_loads + _in_place_cost(work, schedule)
-    vectors = -(-columns // dialect.lanes)
-    step = max(
-        rows * vectors / dialect.multiply_adds_per_cycle,
-        (rows * broadcast + vectors * load) / dialect.loads_per_cycle,
-        MULTIPLY_ADD_LATENCY,
-    )
-    moved = work.step_bytes(schedule, rows, core)
-    first, *others = core.loads
-    if others and depth * moved > first[0]:
-        step = max(step, moved / _second_bytes(core, work.element_bytes))
-    if work.contiguous:
-        store = rows * vectors * 2.0
-    else:
-        each = TURNED_STORE * core.shuffle if work.turned else TRANSPOSED_STORE
-        store = rows * min(columns, vectors * dialect.lanes) * each
-    if schedule.depth:
-        store += work.depth // depth * (PARTIAL_SUM * rows * vectors + TILE_OVERHEAD)
-    return work.depth * step + store + TILE_OVERHEAD
-
-
-def _in_place_cost(work: TiledWork, schedule: RegisterTile) -> float:
-    """Loads by which one broadcast element costs more where it is not read from a panel."""
-    if schedule.row_packed or work.row_distance is None:
-        return 0.0
-    collide = _collide(schedule.rows, work.row_distance)
-    return CONFLICTING_BROADCAST if collide else IN_PLACE_BROADCAST
-
-
-def _collide(count: int, distance: int) -> bool:
-    """Whether `count` places, `distance` bytes apart, drive each other out of the first-level
-    cache: those a multiple of a large power of two apart share a few of its sets."""
-    lines = CACHE_WAYS * (CACHE_PERIOD // gcd(max(distance, 64), CACHE_PERIOD))
-    return count > lines * 3 // 4
-
-
-def parts(extent: int, tile: int) -> Iterator[tuple[int, int]]:
-    """(length, count) of the full tiles and of the tail."""
-    full, rest = divmod(extent, tile)
-    if full:
-        yield tile, full
-    if rest:
-        yield rest, 1

@@ -19,15 +19,9 @@ from tensorgen.minimal_filtering import Row
 from tensorgen.prologue_costs import CROSSING_LINE, EXPOSED
 from tensorgen.schedule import WinogradTile
 from tensorgen.simplify import affine
-from tensorgen.sketch_tiles import (
-    MULTIPLY_ADD_LATENCY,
-    TILE_OVERHEAD,
-    TRANSPOSED_STORE,
-    Estimate,
-    parts,
-    tile_shapes,
-)
+from tensorgen.sketch_tiles import Estimate, tile_shapes
 from tensorgen.task import Task
+from tensorgen.tile_costs import MULTIPLY_ADD_LATENCY, TILE_OVERHEAD, TRANSPOSED_STORE, parts
 from tensorgen.winograd import (
     TRIVIAL,
     FilteredContraction,
@@ -97,12 +91,17 @@ def _foldable(form: FilteredContraction, dialect: VectorDialect) -> bool:
 BLOCK_SHARE, PRODUCTS_SHARE = 1 / 2, 1 / 4
 """The parts of the second-level cache that transformed data of a block takes, and products."""
 
+FOLDED_SHARE = 1 / 8
+"""The part that a block takes where parts are folded: the weights of few channels are read again
+for the next block sooner than data at many points comes back from a cache that others use, too."""
+
 
 def _with_results(
     work: WinogradSketch, core: Core, threads: int
 ) -> Iterator[Estimate[WinogradTile]]:
     dialect = core.dialect
-    most = work.most_strips(int(core.second_cache * BLOCK_SHARE))
+    share = FOLDED_SHARE if work.folded else BLOCK_SHARE
+    most = work.most_strips(int(core.second_cache * share))
     lengths = {(length, False) for length in (most, largest_divisor(work.strips, most))}
     if threads > 1:
         lengths |= {(length, True) for length in work.lengths_apart(most, threads)}
@@ -261,7 +260,7 @@ class WinogradSketch:
         loops = (self.parts - self.points) * self.taps * PART_LOOP
         total = 0.0
         for length, count in parts(rows, schedule.rows):
-            loads = length * dialect.broadcast_loads + schedule.vectors * load
+            loads = length * core.broadcast + schedule.vectors * load
             step = max(
                 length * schedule.vectors / dialect.multiply_adds_per_cycle,
                 loads / dialect.loads_per_cycle,

@@ -21,6 +21,7 @@ class TileReads:
 
     `inputs` are by the number of the operand. The vector factor is read from `panel` if there is
     one: if it is `packed`, all its tiles are there already, else one at a time is copied there.
+    The broadcast factor is read from `row_panel` if there is one, which holds a block of rows.
     A prologue is read from its `slab`, of one point of the `fixed` axes. `axes` are the loops of
     the axes that tiles do not move along.
     """
@@ -33,6 +34,7 @@ class TileReads:
     axes: dict[Axis, Expr]
     slab: tuple[Slab, Buffer] | None = None
     fixed: tuple[Axis, ...] = ()
+    row_panel: Buffer | None = None
 
     @property
     def contraction(self) -> Contraction:
@@ -64,6 +66,10 @@ class TileReads:
 
     def row_element(self, row: Block, i: int, point: dict[Axis, Expr]) -> tuple[Buffer, Expr]:
         """Buffer and flat index of the broadcast element in row `i` of a tile."""
+        if self.row_panel is not None:
+            length = length_of(self.roles.reduction) * self.schedule.rows
+            position = row_major(self.roles.reduction, point) * row.length
+            return self.row_panel, simplify(row.tile * length + position + i)
         buffer, factor = self.read(1 - self.schedule.vector_operand)
         if self.schedule.row_packed:
             position = row_major(self.roles.reduction, point)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tensorgen.expr import Axis, Expr, const
 from tensorgen.loop import If, Numbers, Stmt
@@ -39,6 +39,11 @@ class Turns:
             return made(self.block)
         whole, last = self.rest
         return (If(whole, made(self.block), made(last)),)
+
+    def moved(self, start: Expr) -> Turns:
+        """The same tiles, all of one length, from another place on; their numbers stay."""
+        block = replace(self.block, start=simplify(start + self.block.start))
+        return replace(self, block=block)
 
 
 def turns_of(

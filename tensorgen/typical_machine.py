@@ -32,7 +32,9 @@ class _Kind:
     after `division` cycles it can begin the next division of a vector by a vector. `region` and
     `barrier` are seconds of two threads that do not sleep, and so much again each time that the
     threads are doubled. Of the second cache `second_share` answers at full speed: pages fall on
-    some of its sets more than on others. To permute a vector takes `shuffle` cycles.
+    some of its sets more than on others. To permute a vector takes `shuffle` cycles. A tile that
+    reads several rows side by side waits `row_line` cycles for each of their lines. Broadcasts take
+    `broadcast` times the loads of the instruction set's table.
     """
 
     bytes: tuple[float, float, float]
@@ -42,21 +44,31 @@ class _Kind:
     barrier: float = 0.25e-6
     second_share: float = 1.0
     shuffle: float = 1.0
+    row_line: float = 0.0
+    broadcast: float = 1.0
 
 
 _KINDS = {
     ("x86-64-v4", ""): _Kind((32.0, 24.0, 5.0)),
     # Two vectors of 512 bits are multiplied in a clock, so that a cycle is half of one.
     ("x86-64-v4", "GenuineIntel"): _Kind(
-        (23.0, 5.5, 2.5), 4.0e9, 16.0, 1.3e-6, 0.35e-6, second_share=0.625, shuffle=1.75
+        (23.0, 5.5, 2.5),
+        4.0e9,
+        16.0,
+        1.3e-6,
+        0.35e-6,
+        second_share=0.625,
+        shuffle=1.75,
+        row_line=6.0,
+        broadcast=2.0,
     ),
     ("x86-64-v3", "GenuineIntel"): _Kind((30.0, 10.0, 4.0), 2.5e9, 10.0, 1.3e-6, 0.35e-6),
     ("x86-64-v2", ""): _Kind((16.0, 8.0, 5.0)),
     ("aarch64", ""): _Kind((16.0, 8.0, 4.0)),
     ("armv7", ""): _Kind((16.0, 8.0, 4.0)),
 }
-"""Kinds by target and maker: measured on servers with Zen 4 and with Granite Rapids cores; narrower
-paths where vectors are shorter."""
+"""Kinds by target and maker: measured on servers with Zen 4 and with Sapphire Rapids cores;
+narrower paths where vectors are shorter."""
 
 _ANY = _Kind((32.0, 16.0, 5.0))
 
@@ -102,4 +114,6 @@ def typical_machine(target: Target, threads: int = 1) -> Machine:
         kind.region * doublings,
         kind.barrier * doublings,
         shuffle=kind.shuffle,
+        row_line=kind.row_line,
+        broadcast=kind.broadcast,
     )

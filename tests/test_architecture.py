@@ -25,7 +25,8 @@ FOREIGN = {
 """Libraries that belong to a layer above."""
 
 NOWHERE_SHIPPED = {
-    "onnxruntime", "openvino", "torch", "pytest", "hypothesis", "benchmarks", "tests",
+    "onnxruntime", "openvino", "torch", "dask", "distributed", "pytest", "hypothesis",
+    "benchmarks", "tests",
 }  # fmt: skip
 """What the shipped code must run without; the bench command asks for its rivals when it runs."""
 

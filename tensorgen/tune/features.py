@@ -98,6 +98,7 @@ def _tile_traffic(c: Columns) -> dict[str, Column]:
     across, along = _whole(c["extent"], c["rows"]), _whole(c["columns"], width)
     panel, block = depth * width * c["element_bytes"], depth * c["rows"] * c["element_bytes"]
     lines = np.where(c["vectors_outer"] > 0, along, across)
+    rows = c["extent"] * c["sum"] * c["element_bytes"] / c["second"]
     return {
         "accumulators": c["rows"] * c["vectors"],
         "loads": (c["rows"] + c["vectors"]) / (c["rows"] * c["vectors"]),
@@ -108,7 +109,8 @@ def _tile_traffic(c: Columns) -> dict[str, Column]:
         "panel": panel / c["first"],
         "block": (panel + block) / c["first"],
         "vector_factor": c["columns"] * c["sum"] * c["element_bytes"] / c["second"],
-        "row_factor": c["extent"] * c["sum"] * c["element_bytes"] / c["second"],
+        "packed_rows": np.where(c["row_blocks"] > 0, rows / np.maximum(c["row_blocks"], 1.0), 0.0),
+        "row_factor": rows,
         "busiest": _busiest(
             np.where(c["grid"] > 0, across * along, lines) * c["repeated"], c["threads"]
         ),
@@ -186,10 +188,10 @@ _EVERY = ("estimate", "threads", "parallel")
 COLUMNS: dict[str, tuple[str, ...]] = {
     "register_tile": (
         *_EVERY, "rows", "vectors", "vectors_outer", "row_packed", "ahead", "panels_ahead",
-        "depth", "turned", "together", "prologue", "grid", "extent", "columns", "sum", "repeated",
-        "vector_packed", "row_distance", "contiguous", "copied", "accumulators", "loads",
-        "idle_rows", "idle_columns", "tiles", "inner_tiles", "panel", "block", "vector_factor",
-        "row_factor", "busiest",
+        "depth", "row_blocks", "turned", "together", "prologue", "grid", "extent", "columns", "sum",
+        "repeated", "vector_packed", "row_distance", "contiguous", "copied", "accumulators",
+        "loads", "idle_rows", "idle_columns", "tiles", "inner_tiles", "panel", "block",
+        "vector_factor", "packed_rows", "row_factor", "busiest",
     ),
     "winograd": (
         *_EVERY, "block_share", "rounding", "products_share", "rows", "vectors", "turned",

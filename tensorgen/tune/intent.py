@@ -204,6 +204,10 @@ def _same_bytes(intent: Intent, sizes: tuple[int, ...]) -> Schedule:
             # A row of scores is as long as there are keys.
             ratio = intent.sizes[2] / max(sizes[2], 1)
             return replace(schedule, rows=max(1, round(schedule.rows * ratio)))
+        case RegisterTile(row_block=block, rows=rows) if block:
+            # A row that is packed is as long as the sums.
+            ratio = intent.sizes[-1] / max(sizes[-1], 1)
+            return replace(schedule, row_block=rows * max(1, round(block / rows * ratio)))
         case Loops() | RowStages() | RegisterTile() | WindowTile():
             return schedule
         case _:

@@ -85,6 +85,15 @@ _KEPT_TASKS = 4
 """Tasks whose operands are kept beside those of the batch."""
 
 
+def check_runs_here(target: Target) -> None:
+    """MeasureError if this machine cannot run code for the target."""
+    if not target.hosted or not target.runs_on(platform.machine()):
+        raise MeasureError(
+            f"measuring: expected a target whose code this {platform.machine()} runs, got "
+            f"{target.name}; measure on such a machine"
+        )
+
+
 class LocalMeasurer(Measurer):
     """Measures schedules for one target and number of threads. Close it, or use it in `with`.
 
@@ -94,6 +103,8 @@ class LocalMeasurer(Measurer):
     Raises MeasureError if this machine cannot run code for the target, and ToolMissing without a C
     compiler.
     """
+
+    ahead = 2
 
     def __init__(
         self,
@@ -106,11 +117,7 @@ class LocalMeasurer(Measurer):
         rules: RaceRules | None = None,
         limit_seconds: float = LIMIT_SECONDS,
     ) -> None:
-        if not target.hosted or not target.runs_on(platform.machine()):
-            raise MeasureError(
-                f"measuring: expected a target whose code this {platform.machine()} runs, got "
-                f"{target.name}; measure on such a machine"
-            )
+        check_runs_here(target)
         self._target = target
         self._threads = threads
         self._strict = strict

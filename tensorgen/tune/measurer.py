@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Protocol
 
 from tensorgen.schedule import Schedule
@@ -17,21 +18,38 @@ class MeasureError(RuntimeError):
 
 
 @dataclass(frozen=True, slots=True)
+class NotMeasured:
+    """Nobody was left to measure it, for a reason of one line. It is no outcome: a schedule is not
+    to blame, and may be tried again."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Measured:
     """The outcome of each schedule of a batch, in order, and that of the incumbent, which took
     turns with them: a machine that is slower for a while is so for both."""
 
-    outcomes: tuple[Outcome, ...]
-    incumbent: Outcome
+    outcomes: tuple[Outcome | NotMeasured, ...]
+    incumbent: Outcome | NotMeasured
 
     @property
     def incumbent_seconds(self) -> float:
         """Seconds of a call of the incumbent; infinite if it failed."""
-        return seconds_of(self.incumbent)
+        return inf if isinstance(self.incumbent, NotMeasured) else seconds_of(self.incumbent)
+
+    @property
+    def missing(self) -> NotMeasured | None:
+        """Why some of it was not measured; None if all of it was."""
+        everything = (self.incumbent, *self.outcomes)
+        return next((found for found in everything if isinstance(found, NotMeasured)), None)
 
 
 class Measurer(Protocol):
-    """Measures schedules of a task."""
+    """Measures schedules of a task. While one batch is measured it makes good use of as many as
+    `ahead` that are begun."""
+
+    ahead: int = 0
 
     def measure(self, task: Task, schedules: Sequence[Schedule], incumbent: Schedule) -> Measured:
         """Time the schedules against the incumbent. Raises MeasureError."""

@@ -6,6 +6,7 @@ its limits; they cost this schedule and nothing else.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import inf
 from typing import assert_never
@@ -103,6 +104,27 @@ def parts_of(outcome: Outcome) -> tuple[str, float | None, str]:
             return "took too long", limit, ""
         case _:
             assert_never(outcome)
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """How many outcomes were of one status, and the first line of text that one of them has."""
+
+    status: str
+    count: int
+    note: str
+
+
+def tallied(outcomes: Iterable[Outcome]) -> tuple[Tally, ...]:
+    """Outcomes counted by status, in the order of STATUSES, those that there are."""
+    notes: dict[str, list[str]] = {}
+    for status, _, note in map(parts_of, outcomes):
+        notes.setdefault(status, []).append(note)
+    return tuple(
+        Tally(status, len(notes[status]), next(filter(None, notes[status]), ""))
+        for status in STATUSES
+        if status in notes
+    )
 
 
 def outcome_of(status: object, seconds: object, note: object) -> Outcome:

@@ -15,6 +15,7 @@ from math import prod
 
 from tensorgen.contraction import Contraction, Roles
 from tensorgen.machine import Core
+from tensorgen.row_blocks import MOST_AT_ONCE, row_blocks
 from tensorgen.schedule import RegisterTile, Schedule, VectorSource
 from tensorgen.sketch_tiles import LEAST_DEPTH, TileSketch, tile_sketches
 from tensorgen.task import Task
@@ -81,6 +82,20 @@ class TileSpace:
             return (0,)
         return (0, *block_depths(self.any.roles))
 
+    @cached_property
+    def row_blocks(self) -> tuple[int, ...]:
+        """In how many blocks rows may be packed: the numbers of the rule, twice and four times as
+        many; 0 for rows that are not packed at run time."""
+        found = {0}
+        for tiles in self.variants.values():
+            if tiles.may_pack_rows(self.source):
+                for rows, vectors in self.shapes:
+                    rule = tiles.by_rule(self.source, rows, vectors)
+                    for blocked in row_blocks(tiles.work, rule, self.core, tiles.threads):
+                        count = _blocks(tiles.work.rows, blocked)
+                        found |= {count, 2 * count, 4 * count}
+        return tuple(sorted(found))
+
     def sketch(self, name: str) -> Sketch:
         """The sketch of these tiles."""
         return Sketch(
@@ -113,6 +128,7 @@ class TileSpace:
             Knob("ahead", FLAGS if ahead else (False,)),
             Knob("panels_ahead", FLAGS if packs else (False,)),
             Knob("depth", self.depths),
+            Knob("row_blocks", self.row_blocks),
             Knob("turned", FLAGS if may_turn else (False,)),
             Knob("together", tuple(sorted({together for together, _ in self.variants}))),
             Knob("prologue", tuple(inside)),
@@ -142,6 +158,9 @@ class TileSpace:
             together=bool(settings["together"]),
             copied=tiles.copied,
             depth=int(settings["depth"]),
+            row_block=_rows_of_block(
+                tiles.work.rows, int(settings["rows"]), int(settings["row_blocks"])
+            ),
         )
         return schedule if self._is_legal(tiles, schedule) else None
 
@@ -155,6 +174,8 @@ class TileSpace:
             return False
         if schedule.panels_ahead and not tiles.may_ask_for_panels(schedule):
             return False
+        if schedule.row_block and not self._may_block(schedule):
+            return False
         if schedule.grid and (schedule.depth or schedule.prologue or not schedule.parallel):
             return False
         if not schedule.depth:
@@ -164,6 +185,19 @@ class TileSpace:
         if tiles.sums_bytes(schedule) <= self.core.second_cache:
             return True
         return schedule.depth == self._rule(tiles, schedule).depth
+
+    def _may_block(self, schedule: RegisterTile) -> bool:
+        """Whether rows may be packed in such blocks: all else is as they need it, and a block fits
+        in the caches near a core."""
+        other = (schedule.row_packed, schedule.depth, schedule.grid, schedule.prologue)
+        if any(other) or not schedule.vectors_outer:
+            return False
+        # What would be asked for ahead is packed by then.
+        if schedule.ahead and self.source is not VectorSource.DIRECT:
+            return False
+        work = self.any.work
+        size = schedule.row_block * work.depth * work.element_bytes
+        return size <= MOST_AT_ONCE * self.core.second_cache
 
     def _rule(self, tiles: TileSketch, schedule: RegisterTile) -> RegisterTile:
         """The tile of the same size that rules choose."""
@@ -186,7 +220,26 @@ class TileSpace:
         way = (schedule.vector_operand, schedule.source, schedule.copied, schedule.backwards)
         if way != (tiles.vector, self.source, tiles.copied, False):
             return None
-        return {knob.name: getattr(schedule, knob.name) for knob in self.knobs}
+        settings = {
+            knob.name: getattr(schedule, knob.name)
+            for knob in self.knobs
+            if knob.name != "row_blocks"
+        }
+        return {**settings, "row_blocks": self._blocks_of(schedule)}
+
+    def _blocks_of(self, schedule: RegisterTile) -> int:
+        """The fewest blocks that are as long as those of a schedule, of about as many."""
+        if not schedule.row_block:
+            return 0
+        rows = self.any.work.rows
+        known = [blocks for blocks in self.row_blocks if blocks]
+        return min(
+            known,
+            key=lambda blocks: (
+                abs(_rows_of_block(rows, schedule.rows, blocks) - schedule.row_block), blocks
+            ),
+            default=_blocks(rows, schedule),
+        )  # fmt: skip
 
     def seconds(self, schedule: Schedule) -> float:
         """The estimate, a little more for each decision against the rules."""
@@ -214,6 +267,17 @@ class TileSpace:
             "contiguous": work.contiguous,
             "copied": tiles.copied is not None,
         }
+
+
+def _blocks(rows: int, schedule: RegisterTile) -> int:
+    """The number of blocks of packed rows."""
+    return -(-rows // schedule.row_block)
+
+
+def _rows_of_block(rows: int, height: int, blocks: int) -> int:
+    """The length of so many blocks of whole tiles, about equal; 0 of none."""
+    tiles = -(-rows // height)
+    return -(-tiles // blocks) * height if blocks else 0
 
 
 def block_depths(roles: Roles) -> tuple[int, ...]:

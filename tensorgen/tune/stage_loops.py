@@ -16,7 +16,7 @@ from tensorgen.expr import Reduce, TensorExpr, walk
 from tensorgen.loop_cycles import FOLDED_LANES_CYCLES, StageCycles
 from tensorgen.schedule import Lanes, Loops, Method
 from tensorgen.sketch import divides_long, merged_stage, stage_loops
-from tensorgen.sketch_tiles import MULTIPLY_ADD_LATENCY
+from tensorgen.tile_costs import MULTIPLY_ADD_LATENCY
 
 ACCUMULATORS = (16, 32, 64, 128, 256)
 """Lanes of a reduction that are held at once."""

@@ -1,4 +1,7 @@
-"""Evolution for most of the trials, descent for the rest: the search that tuning uses."""
+"""Evolution for most of the trials, descent for the rest: the search that tuning uses.
+
+The other strategies by name are its parts, each alone, and what they are held against.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,8 @@ from tensorgen.tune.strategy import Explored, RandomStrategy, Scores, Strategy
 EVOLVED = 0.65
 """The part of the trials that evolution gets."""
 
-STRATEGY_NAMES = ("random", "evolution", "descent", "staged")
-"""The strategies by name."""
+STRATEGY_NAMES = ("random", "evolution", "descent", "random-descent", "staged")
+"""The strategies by name; `random-descent` has random draws where `staged` has evolution."""
 
 
 class Staged:
@@ -29,25 +32,31 @@ class Staged:
         trials: int,
         *,
         seeds: Sequence[Candidate] = (),
+        evolves: bool = True,
     ) -> None:
-        """`trials` are as many as the task is expected to get."""
+        """`trials` are as many as the task is expected to get. Where it does not evolve, points are
+        drawn at random instead."""
         self._explored = Explored(space)
-        self._evolution = Evolution(space, scores, rng, explored=self._explored, seeds=seeds)
+        self._first: Strategy = (
+            Evolution(space, scores, rng, explored=self._explored, seeds=seeds)
+            if evolves
+            else RandomStrategy(space, rng, explored=self._explored)
+        )
         self._descent = Descent(space, scores, explored=self._explored)
-        self._evolved = round(trials * EVOLVED)
+        self._first_trials = round(trials * EVOLVED)
 
     def observe(self, candidate: Candidate, outcome: Outcome) -> None:
         """Remember what came of a candidate."""
-        self._evolution.observe(candidate, outcome)
+        self._first.observe(candidate, outcome)
 
     def propose(self, count: int) -> tuple[Candidate, ...]:
         """The next points of the stage that has its turn."""
-        early = min(max(self._evolved - len(self._explored.proposed), 0), count)
-        chosen = self._evolution.propose(early) if early else ()
+        early = min(max(self._first_trials - len(self._explored.proposed), 0), count)
+        chosen = self._first.propose(early) if early else ()
         if len(chosen) < count:
             chosen += self._descent.propose(count - len(chosen))
         if len(chosen) < count:
-            chosen += self._evolution.propose(count - len(chosen))
+            chosen += self._first.propose(count - len(chosen))
         return chosen
 
 
@@ -68,6 +77,8 @@ def strategy_of(
             return Evolution(space, scores, rng, seeds=seeds)
         case "descent":
             return Descent(space, scores)
+        case "random-descent":
+            return Staged(space, scores, rng, trials, seeds=seeds, evolves=False)
         case "staged":
             return Staged(space, scores, rng, trials, seeds=seeds)
         case _:

@@ -38,7 +38,11 @@ class Strategy(Protocol):
 
 
 class Scores(Protocol):
-    """Predicts what measuring would say."""
+    """Predicts what measuring would say, and may learn from what it said."""
+
+    def observe(self, space: Space, candidate: Candidate, seconds: float) -> None:
+        """A candidate took so many seconds."""
+        ...
 
     def seconds(
         self, space: Space, candidates: Sequence[Candidate]
@@ -48,7 +52,10 @@ class Scores(Protocol):
 
 
 class AnalyticalScores:
-    """The estimates of the sketches."""
+    """The estimates of the sketches, whatever was measured."""
+
+    def observe(self, space: Space, candidate: Candidate, seconds: float) -> None:
+        """Nothing is learned."""
 
     def seconds(self, space: Space, candidates: Sequence[Candidate]) -> Sequence[float]:
         """The analytical seconds."""
@@ -106,8 +113,8 @@ class Explored:
 class RandomStrategy:
     """Points drawn at random: the baseline that every other strategy has to beat."""
 
-    def __init__(self, space: Space, rng: Random) -> None:
-        self._explored = Explored(space)
+    def __init__(self, space: Space, rng: Random, *, explored: Explored | None = None) -> None:
+        self._explored = Explored(space) if explored is None else explored
         self._rng = rng
 
     def propose(self, count: int) -> tuple[Candidate, ...]:

@@ -11,7 +11,7 @@ plays.)
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from math import inf
 from typing import assert_never
@@ -42,13 +42,16 @@ class Finish(Enum):
     EXHAUSTED = "its space is exhausted"
     SETTLED = "no longer gets faster"
     BUDGET = "its trials are used up"
+    UNNEEDED = "what needs it is fast enough"
+    NOBODY = "nobody is left to measure it"
 
 
 @dataclass(frozen=True, slots=True)
 class TaskState:
     """What the scheduler knows of a task: the least seconds `bound` that it can take, how many
     trials it had, and the best seconds after each round of trials, before the first one those of
-    the schedule with zero trials (none if that is not known).
+    the schedule with zero trials (none if that is not known). After `patience` rounds without a
+    gain it is finished, if it had `enough_trials`.
     """
 
     name: str
@@ -57,6 +60,8 @@ class TaskState:
     best: tuple[float, ...] = ()
     exhausted: bool = False
     most_trials: int | None = None
+    patience: int = PATIENCE
+    enough_trials: int = ENOUGH_TRIALS
 
     @property
     def seconds(self) -> float:
@@ -78,9 +83,9 @@ class TaskState:
             return None
         if self.bound >= NEAR_BOUND * self.seconds:
             return Finish.AT_BOUND
-        lately = self.best[-PATIENCE - 1 :]
-        settled = len(lately) > PATIENCE and lately[-1] > lately[0] * (1 - LEAST_GAIN)
-        return Finish.SETTLED if settled and self.trials >= ENOUGH_TRIALS else None
+        lately = self.best[-self.patience - 1 :]
+        settled = len(lately) > self.patience and lately[-1] > lately[0] * (1 - LEAST_GAIN)
+        return Finish.SETTLED if settled and self.trials >= self.enough_trials else None
 
     def gain(self) -> float:
         """By how many seconds another trial is expected to shorten one call, at most to the
@@ -125,9 +130,16 @@ class WeightedLatency:
 
 @dataclass(frozen=True, slots=True)
 class LatencyTargets:
-    """Each network at most as long as its target, in seconds: shorter is worth nothing more."""
+    """Each network at most as long as its target, in seconds: shorter is worth nothing more. Until
+    then, and for those without a target, it is the sum of the latencies times the weights."""
 
     targets: Mapping[str, float]
+    weights: Mapping[str, float] = field(default_factory=dict)
+
+    def are_reached_by(self, network: Network, states: Mapping[str, TaskState]) -> bool:
+        """Whether a network has a target, and is as short."""
+        target = self.targets.get(network.name)
+        return target is not None and network.latency(states) <= target
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +147,13 @@ class MeanSpeed:
     """The geometric mean of the networks' speeds: each counts in parts of its own latency."""
 
 
-Objective = TotalLatency | WeightedLatency | LatencyTargets | MeanSpeed
+@dataclass(frozen=True, slots=True)
+class EqualTrials:
+    """None: tasks get equally many trials, whatever these are worth. What the gradient is held
+    against."""
+
+
+Objective = TotalLatency | WeightedLatency | LatencyTargets | MeanSpeed | EqualTrials
 
 
 def slopes(
@@ -153,13 +171,13 @@ def slopes(
 def _weight(objective: Objective, network: Network, states: Mapping[str, TaskState]) -> float:
     """By how much the objective follows the latency of a network."""
     match objective:
-        case TotalLatency():
+        case TotalLatency() | EqualTrials():
             return 1.0
         case WeightedLatency(weights):
             return weights.get(network.name, 1.0)
-        case LatencyTargets(targets):
-            target = targets.get(network.name)
-            return 1.0 if target is None or network.latency(states) > target else 0.0
+        case LatencyTargets(_, weights):
+            reached = objective.are_reached_by(network, states)
+            return 0.0 if reached else weights.get(network.name, 1.0)
         case MeanSpeed():
             latency = network.latency(states)
             return 1.0 / latency if latency < inf else 1.0
@@ -190,6 +208,8 @@ def next_task(
     """The task whose next trials are worth most: first each once, those that take longest first,
     then by the gradient."""
     known = {state.name: state for state in states}
+    if isinstance(objective, EqualTrials):
+        return _next_in_turn(known)
     slope = slopes(objective, networks, known)
     open_tasks = [s for s in known.values() if s.finish() is None and slope[s.name] > 0]
     if not open_tasks:
@@ -200,6 +220,15 @@ def next_task(
         return Next(first.name, slope[first.name] * first.gain())
     best = max(open_tasks, key=lambda s: (slope[s.name] * s.gain(), s.name))
     return Next(best.name, slope[best.name] * best.gain())
+
+
+def _next_in_turn(known: Mapping[str, TaskState]) -> Next | Done:
+    """The task with the fewest trials, of those that have a point left to try."""
+    left = [state for state in known.values() if not state.exhausted]
+    if not left:
+        return Done({name: state.finish() for name, state in known.items()})
+    chosen = min(left, key=lambda state: (state.trials, state.name))
+    return Next(chosen.name, chosen.gain())
 
 
 def _length(state: TaskState) -> float:

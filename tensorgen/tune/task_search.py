@@ -13,19 +13,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from math import inf
+from math import ceil, inf
 
 from tensorgen.machine import Machine
 from tensorgen.schedule import Schedule
 from tensorgen.target import Target
 from tensorgen.task import Task
 from tensorgen.tune.bound import bound_of
-from tensorgen.tune.cost_model import LearnedModel
 from tensorgen.tune.intent import Intent, adapt, most_alike, sizes_of
-from tensorgen.tune.measurer import Measured, Measurer
+from tensorgen.tune.measurer import Measured, Measurer, NotMeasured
 from tensorgen.tune.outcome import Outcome, scaled, seconds_of
 from tensorgen.tune.space import Candidate
 from tensorgen.tune.staged import strategy_of
+from tensorgen.tune.strategy import Scores
 from tensorgen.tune.task_scheduler import TaskState
 from tensorgen.tune.task_space import space_of
 from tensorgen.tune.trial import Trial
@@ -36,6 +36,9 @@ FINALISTS = 3
 WORTH = 0.99
 """A schedule is taken if it needs at most this part of the time of the one with zero trials."""
 
+USUAL_BATCH = 16
+"""Trials that are measured together."""
+
 MOST_SEEDS = 8
 """Schedules of other tasks that a search begins with, at most."""
 
@@ -44,7 +47,9 @@ MOST_SEEDS = 8
 class TuneSettings:
     """What is tuned for, and how: `trials` for each task on average, a `batch` of them at a time,
     by the strategy of that name; `seed` fixes all randomness but that of the clock. `machine` is
-    the one that measures, as it was calibrated: it bounds what a task can reach."""
+    the one that measures, as it was calibrated: it bounds what a task can reach. With `patience` a
+    task gets no more trials after so many that made it no faster; `learned` corrects estimates by
+    what was measured."""
 
     target: Target
     threads: int
@@ -52,9 +57,24 @@ class TuneSettings:
     trials: int
     strict: bool = False
     winograd: bool = True
-    batch: int = 16
+    batch: int = USUAL_BATCH
     seed: int = 0
     strategy: str = "staged"
+    patience: int | None = None
+    learned: bool = True
+
+    @property
+    def round_trials(self) -> int:
+        """Trials of a batch: no task's first one takes what belongs to another one."""
+        return min(self.batch, self.trials)
+
+    def new_state(self, name: str, bound: float) -> TaskState:
+        """A task before its first trial."""
+        state = TaskState(name, bound)
+        if self.patience is None:
+            return state
+        rounds = ceil(self.patience / max(self.round_trials, 1))
+        return replace(state, patience=rounds, enough_trials=self.patience)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +110,7 @@ class TaskSearch:
 
     def __init__(
         self, name: str, task: Task, machine: Machine, settings: TuneSettings,
-        scores: LearnedModel, similar: Iterable[Trial],
+        scores: Scores, similar: Iterable[Trial],
     ) -> None:  # fmt: skip
         """The schedule with zero trials goes by the constants of `machine`. `similar` are trials of
         other tasks of the same kind; theirs are the first schedules to be tried."""
@@ -106,11 +126,13 @@ class TaskSearch:
         )  # fmt: skip
         self._seconds: dict[Candidate, float] = {}
         bound = bound_of(task, settings.machine, settings.threads, winograd=settings.winograd)
-        self.state = TaskState(name, bound.seconds)
+        self.state = settings.new_state(name, bound.seconds)
+        self.outcomes: list[Outcome] = []
         self.zero_trial: Schedule = self._space.zero_trial
         self.best: Schedule = self.zero_trial
         self.best_seconds = inf
         self._is_begun = False
+        self.missing: NotMeasured | None = None
 
     def _seeds(self, similar: Iterable[Trial]) -> tuple[Candidate, ...]:
         sizes = sizes_of(self.task)
@@ -133,6 +155,7 @@ class TaskSearch:
                 candidate = self._space.locate(trial.schedule)
                 if candidate is not None:
                     self._observe(candidate, trial.schedule, trial.outcome)
+            self.outcomes += [trial.outcome for trial in part]
             self.state = self.state.measured(len(part), self.best_seconds)
 
     def begin(self, measurer: Measurer, count: int) -> Begun | None:
@@ -150,10 +173,12 @@ class TaskSearch:
         return Begun(tuple(tried), self.best, self.best_seconds, is_first, measured)
 
     def finish(self, begun: Begun) -> tuple[tuple[Schedule, Outcome], ...]:
-        """The schedules that were begun, with what came of them. Raises MeasureError."""
+        """The schedules that were begun, with what came of them; without those that nobody is left
+        to measure (`missing`). Raises MeasureError."""
         tried, measured = begun.tried, begun.measured()
+        self.missing = self.missing or measured.missing
         found: list[tuple[Schedule, Outcome]] = []
-        if begun.is_first:
+        if begun.is_first and not isinstance(measured.incumbent, NotMeasured):
             found.append((begun.incumbent, measured.incumbent))
             self._observe(self._space.start, begun.incumbent, measured.incumbent)
             self.state = replace(self.state, best=(self.best_seconds,))
@@ -161,10 +186,14 @@ class TaskSearch:
         seconds = begun.seconds if begun.seconds < inf else self.state.best[0]
         scale = seconds / measured.incumbent_seconds
         for (candidate, schedule), outcome in zip(tried, measured.outcomes, strict=True):
+            if isinstance(outcome, NotMeasured):
+                continue
             there = scaled(outcome, scale) if 0.0 < scale < inf else outcome
             self._observe(candidate, schedule, there)
             found.append((schedule, there))
-        self.state = self.state.measured(len(found), self.best_seconds)
+        self.outcomes += [outcome for _, outcome in found]
+        if found:
+            self.state = self.state.measured(len(found), self.best_seconds)
         return tuple(found)
 
     def _proposed(self, count: int) -> list[tuple[Candidate, Schedule]]:
@@ -202,10 +231,12 @@ class TaskSearch:
         return lambda: self._choice(finalists, measured())
 
     def _choice(self, finalists: Sequence[Schedule], measured: Measured) -> Choice:
+        self.missing = self.missing or measured.missing
         before = measured.incumbent_seconds
         seconds, winner = min(
-            (seconds_of(outcome), place) for place, outcome in enumerate(measured.outcomes)
+            (inf if isinstance(outcome, NotMeasured) else seconds_of(outcome), place)
+            for place, outcome in enumerate(measured.outcomes)
         )
-        if seconds <= WORTH * before:
+        if seconds < inf and seconds <= WORTH * before:
             return Choice(finalists[winner], seconds, before, True)
         return Choice(self.zero_trial, before, before, False)

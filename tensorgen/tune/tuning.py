@@ -8,9 +8,11 @@ records, it goes on where it was.
 
 from __future__ import annotations
 
+import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from typing import assert_never
 
 from tensorgen.machine import Machine
@@ -18,9 +20,11 @@ from tensorgen.schedule import Schedule
 from tensorgen.task import Task
 from tensorgen.tune.cost_model import LearnedModel
 from tensorgen.tune.intent import kind_of, sizes_of
-from tensorgen.tune.measurer import Measurer
+from tensorgen.tune.learning_curve import History, Round
+from tensorgen.tune.measurer import Measurer, NotMeasured
 from tensorgen.tune.outcome import Outcome
 from tensorgen.tune.records import RecordsError, TrialRecords
+from tensorgen.tune.strategy import AnalyticalScores, Scores
 from tensorgen.tune.task_scheduler import (
     Done,
     Finish,
@@ -30,26 +34,26 @@ from tensorgen.tune.task_scheduler import (
     TaskState,
     TotalLatency,
     next_task,
+    slopes,
 )
 from tensorgen.tune.task_search import Begun, Choice, TaskSearch, TuneSettings
 from tensorgen.tune.trial import Setting, Trial, trial_in
 
-AHEAD = 2
-"""Batches that are begun before the one in front of them is measured: they are proposed and
-compiled meanwhile, without knowing what comes of that one."""
-
 AHEAD_OF_ITS_OWN = 1
-"""Of these, so many may be of the same task."""
+"""Of the batches that are proposed before the one in front of them is measured, so many may be of
+the same task: they do not know what comes of that one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """After a batch: whose it was, all trials so far and how many there may be, by how much another
-    trial of that task was expected to lower the objective, and what is known of each task."""
+    """After a batch: whose it was, all trials so far and how many there may be, the seconds since
+    tuning began, by how much another trial of that task was expected to lower the objective, and
+    what is known of each task."""
 
     task: str
     trials: int
     most_trials: int
+    seconds: float
     gain: float
     states: Mapping[str, TaskState]
 
@@ -68,6 +72,7 @@ class Tuning:
         *,
         objective: Objective | None = None,
         tell: Callable[[str], None] = lambda line: None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._networks = networks
         self._settings = settings
@@ -77,13 +82,16 @@ class Tuning:
         self._tell = tell
         self._unsaved: list[Trial] = []
         self._kinds = {name: kind_of(task) for name, (task, _) in tasks.items()}
-        scores = LearnedModel(settings.seed)
+        scores: Scores = LearnedModel(settings.seed) if settings.learned else AnalyticalScores()
         self.searches = {
             name: TaskSearch(name, task, machine, settings, scores, self._similar(name, task))
             for name, (task, machine) in tasks.items()
         }
         for search in self.searches.values():
             search.recall(records.of_task(search.task, setting), settings.batch)
+        self._clock = clock
+        self._recalled = self.states
+        self._rounds: list[Round] = []
 
     def _similar(self, name: str, task: Task) -> Iterator[Trial]:
         """The best trials of other tasks of its kind."""
@@ -102,26 +110,56 @@ class Tuning:
         """The trials of all tasks together, those on file among them."""
         return self._settings.trials * len(self.searches)
 
+    @property
+    def history(self) -> History:
+        """What the rounds so far did."""
+        before = {
+            name: self._recalled[name].seconds
+            if self._recalled[name].seconds < inf
+            else next((seconds for seconds in state.best if seconds < inf), inf)
+            for name, state in self.states.items()
+        }
+        trials = sum(state.trials for state in self._recalled.values())
+        return History(before, trials, tuple(self._rounds))
+
+    @property
+    def missing(self) -> NotMeasured | None:
+        """Why something could not be measured that should have been; None if nothing is missing."""
+        found = (search.missing for search in self.searches.values())
+        return next((reason for reason in found if reason is not None), None)
+
     def reasons(self) -> dict[str, Finish | None]:
         """Why each task gets no more trials; None for one that those of all tasks were used up
         for."""
-        return {name: state.finish() for name, state in self.states.items()}
+        states = self.states
+        slope = slopes(self._objective, self._networks, states)
+        otherwise = None if self.missing is None else Finish.NOBODY
+        return {
+            name: state.finish() or (otherwise if slope[name] > 0 else Finish.UNNEEDED)
+            for name, state in states.items()
+        }
 
     def run(self, measurer: Measurer) -> Iterator[Progress]:
-        """Make the trials, a batch at a time; the next ones are under way meanwhile. Raises
-        MeasureError."""
+        """Make the trials, a batch at a time, as long as there is somebody who measures
+        (`missing`); the next ones are under way meanwhile. Raises MeasureError."""
+        began = self._clock() - self.history.seconds
         under_way: deque[_UnderWay] = deque()
-        while True:
+        while self.missing is None:
             begun = self._begin_next(measurer, under_way)
             if begun is not None:
                 under_way.append(begun)
-                if len(under_way) <= AHEAD:
+                if len(under_way) <= measurer.ahead:
                     continue
             if not under_way:
                 return
             first = under_way.popleft()
-            self._keep(first.task, self.searches[first.task].finish(first.batch))
-            yield Progress(first.task, self._spent(), self.most_trials, first.gain, self.states)
+            search = self.searches[first.task]
+            self._keep(first.task, search.finish(first.batch))
+            step = Round(first.task, self._spent(), self._clock() - began, search.best_seconds)
+            self._rounds.append(step)
+            yield Progress(
+                first.task, step.trials, self.most_trials, step.seconds, first.gain, self.states
+            )
 
     def _begin_next(self, measurer: Measurer, under_way: Sequence[_UnderWay]) -> _UnderWay | None:
         """The next batch; None if there is none before one of those under way is finished."""
@@ -134,9 +172,7 @@ class Tuning:
                 case Done():
                     return None
                 case Next(task, gain):
-                    # No task's first batch takes what belongs to another one.
-                    batch = min(self._settings.batch, self._settings.trials)
-                    left = min(batch, self.most_trials - spent)
+                    left = min(self._settings.round_trials, self.most_trials - spent)
                     begun = self.searches[task].begin(measurer, left)
                     if begun is not None:
                         return _UnderWay(task, gain, begun)
@@ -166,7 +202,7 @@ class Tuning:
         choices: dict[str, Choice] = {}
         for name, search in self.searches.items():
             waiting.append((name, search.begin_choice(measurer)))
-            if len(waiting) > AHEAD:
+            if len(waiting) > measurer.ahead:
                 first, choice = waiting.popleft()
                 choices[first] = choice()
         return choices | {name: choice() for name, choice in waiting}

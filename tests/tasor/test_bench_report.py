@@ -109,6 +109,19 @@ def test_a_fourth_engine_is_named_and_said_to_be_eager() -> None:
     assert "eagerly, call by call" not in page_of(*sample_rows())
 
 
+def test_tasor_as_tuned_is_another_engine_and_no_peer() -> None:
+    results = (timing("tasor", 1.0), timing("tasor tuned", 0.5), timing("onnxruntime", 2.0))
+    engines = ("tasor", "tasor tuned", "onnxruntime")
+    page = bench_page((Row("x", "g", 1, None, results, None),), engines, {"trials": 64})
+    assert "<title>Tasor beside ONNX Runtime</title>" in page
+    assert "4.00 x</b><span>as fast as the best peer as tuned, geometric mean, 1 thread" in page
+    assert "2.00 x</b><span>as fast tuned as with zero trials" in page
+    assert 'aria-label="Tasor 0.50, Tasor tuned 0.25, ONNX Runtime 1.00 times' in page
+    assert 'class="engine-tuned"' in page
+    assert 'data-value="4">4.00</td><td class="number" data-value="2">2.00</td>' in page
+    assert "tuned" not in page_of(*sample_rows()).replace("--tuned", "").replace("-tuned", "")
+
+
 def test_text_from_outside_is_text_only() -> None:
     hostile = Row(
         HOSTILE, HOSTILE, 1, 8_000_000,

@@ -204,6 +204,12 @@ def test_dump_writes_each_stage(tasor_command: Command, model: Path, tmp_path: P
         (["bench", "m.onnx", "--rounds", "0"], "--rounds: expected at least 1"),
         (["bench", "--suite", "operators", "--only", "("], "--only: expected a regular"),
         (["bench", "--suite", "operators", "--only", "QQQ"], "got none that matches 'QQQ'"),
+        (
+            ["bench", "m.onnx", "--trials", "0"],
+            "--trials: expected at least 1, or a file of trials",
+        ),
+        (["bench", "m.onnx", "--trials", "-1"], "--trials"),
+        (["bench", "m.onnx", "--against", "tasor tuned"], "--against: expected names among onnx"),
     ],
 )
 def test_wrong_usage_is_64(

@@ -9,7 +9,14 @@ import numpy as np
 import pytest
 
 from tasor.errors import InputFileError, UsageError
-from tasor.options import as_stored, check_names, load_array, named_arrays, named_shapes
+from tasor.options import (
+    as_stored,
+    check_names,
+    load_array,
+    named_arrays,
+    named_numbers,
+    named_shapes,
+)
 
 
 def test_shapes_by_name() -> None:
@@ -90,3 +97,24 @@ def test_unknown_names_are_refused() -> None:
     check_names({"a": 1}, ("a", "b"))
     with pytest.raises(UsageError, match="expected a name among 'a', 'b', got 'c'"):
         check_names({"c": 1}, ("a", "b"))
+
+
+def test_numbers_by_model() -> None:
+    assert named_numbers(["a=2", "b.onnx=0.5", "x=y=1e-3"], "--weight") == {
+        "a": 2.0, "b.onnx": 0.5, "x=y": 1e-3,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["a"], "--weight: expected NAME=2.5, got 'a'; put the model's name"),
+        (["=2"], "--weight: expected NAME=2.5"),
+        (["a=fast"], "--weight: expected a number for 'a', got 'fast'"),
+        (["a="], "--weight: expected a number for 'a', got ''"),
+        (["a=1", "a=2"], "--weight: expected each model once, got 'a' twice"),
+    ],
+)
+def test_numbers_that_are_refused(words: list[str], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        named_numbers(words, "--weight")

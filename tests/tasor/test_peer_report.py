@@ -150,3 +150,31 @@ def test_the_page_has_every_case_and_mean() -> None:
     assert "| fast | 1 | 2.5 | 5 | 2.00 | 2 | 4 | 50 % |" in page
     assert "| a\\|b | 2 | failed | 1.5 |  |  |  |  |" in page
     assert "Measured peak" not in markdown([fast], engines, settings)
+
+
+def tuned_row(group: str, ratio: float, gain: float) -> Row:
+    results = (timing("tasor", 1.0), timing("tasor tuned", 1 / gain), timing("openvino", ratio))
+    return Row(f"case of {group}", group, 1, None, results)
+
+
+def test_a_tuned_engine_has_ratios_of_its_own() -> None:
+    rows = [tuned_row("a", 2.0, 1.5), tuned_row("b", 0.5, 1.5)]
+    engines = ("tasor", "tasor tuned", "openvino")
+    text = drawn(table(rows, engines))
+    assert "gain = tasor / tasor tuned" in text
+    assert " ".join(text.split()).count("2.00 │ 3.00 │ 1.50") == 1
+    assert "1.000 │       1.500 │ 1.500" in drawn(summary(rows))
+    found = document(rows, engines, {})
+    first = found["rows"][0]  # type: ignore[index]
+    assert (first["ratio"], first["tuned_ratio"], first["gain"]) == (2.0, 3.0, 1.5)
+    means = found["geometric_means"][-1]  # type: ignore[index]
+    assert means["group"] == "all"
+    assert [means[name] for name in ("ratio", "tuned_ratio", "gain")] == pytest.approx(
+        [1.0, 1.5, 1.5]
+    )
+    page = markdown(rows, engines, {"trials": 8})
+    assert "| all | 1 | 1.00 | 1.50 | 1.50 |" in page
+    assert "| case of a | 1 | 1 | 0.6667 | 2 | 2.00 | 3.00 | 1.50 |" in page
+    lines = [line for line in page.splitlines() if line.startswith("| case")]
+    assert len({line.count("|") for line in lines}) == 1
+    assert "gain" not in drawn(table([row("a", 2.0)], engines))

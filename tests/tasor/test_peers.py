@@ -55,6 +55,23 @@ def test_no_ratio_without_tasor_or_without_peers() -> None:
     assert row(timing("tasor", 5.0)).ratio is None
 
 
+def test_the_tuned_engine_is_no_peer() -> None:
+    measured = row(
+        timing("tasor", 2.0), timing("tasor tuned", 1.0), timing("onnxruntime", 5.0),
+        timing("openvino", 3.0),
+    )  # fmt: skip
+    assert (measured.ratio, measured.tuned_ratio, measured.gain) == (1.5, 3.0, 2.0)
+    alone = row(timing("tasor", 2.0), timing("tasor tuned", 1.0))
+    assert (alone.ratio, alone.tuned_ratio, alone.gain) == (None, None, 2.0)
+    failed = row(timing("tasor", 2.0), Failure("tasor tuned", "no"), timing("openvino", 3.0))
+    assert (failed.ratio, failed.tuned_ratio, failed.gain) == (1.5, None, None)
+
+
+def test_the_tuned_engine_needs_and_tells_what_tasor_does() -> None:
+    require_engines(("tasor", "tasor tuned"))
+    assert engine_version("tasor tuned") == engine_version("tasor")
+
+
 def test_deviation_is_relative_to_the_range_with_zero() -> None:
     reference = (np.array([100.0, 102.0]), np.array([0.0, -1.0]))
     assert deviation(reference, reference) == 0.0

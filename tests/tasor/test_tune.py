@@ -94,7 +94,8 @@ def test_models_are_tuned_together_and_one_that_fails_stops_none(
     code, out, err = tasor_command(
         "tune", *(f"{tmp_path / name}.onnx" for name in names), "--trials", "4", "--threads", "1",
         "--records", tmp_path / "trials.sqlite", "--json", tmp_path / "tuned.json",
-        "-o", tmp_path / "libraries",
+        "-o", tmp_path / "libraries", "--report", tmp_path / "tuned.html",
+        "--weight", "first=2", "--latency", "third.onnx=1000",
     )  # fmt: skip
     assert (code, err) == (0, "") or err.startswith("note: calibration")
     document = json.loads((tmp_path / "tuned.json").read_text())
@@ -109,6 +110,11 @@ def test_models_are_tuned_together_and_one_that_fails_stops_none(
     for model in (first, second, third):
         assert 0 < model["tuned_ms"] <= model["zero_trial_ms"]
         assert sorted(Path(model["folder"]).glob("*.h"))
+        assert model["curve"][0]["ms"] >= model["curve"][-1]["ms"] > 0
+    assert (third["ended"], third["target_ms"]) == ("its latency target is reached", 1000)
+    page = (tmp_path / "tuned.html").read_text(encoding="utf-8")
+    assert "<title>4 models, tuned</title>" in page
+    assert page.count('class="latency"') == 6
     assert "broken" in out
     assert "times as fast" in out
 
@@ -132,3 +138,31 @@ def test_no_trials_change_nothing(tasor_command: Command, tmp_path: Path) -> Non
     )  # fmt: skip
     assert code == 0
     assert "as without trials" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--weight", "x.onnx"), "--weight: expected NAME=2.5"),
+        (("--weight", "x=fast"), "--weight: expected a number for 'x'"),
+        (("--weight", "x=-1"), "weight: expected a number above 0 for 'x', got -1.0"),
+        (("--weight", "y=1"), "weight: expected a model among 'x', got 'y'"),
+        (("--latency", "x=0"), "latency: expected a number above 0 for 'x', got 0.0"),
+        (("--latency", "x=nan"), "latency: expected a number above 0"),
+        (("--latency", "x=5", "--mean-speed"), "expected one goal"),
+        (("--equal-trials", "--mean-speed"), "expected one goal"),
+        (("--patience", "0"), "patience: expected a whole number of trials from 1, got 0"),
+        (("--strategy", "hope"), "strategy: expected one of random, evolution, descent"),
+        (("--report", "."), "expected the name of a file"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_before_anything_is_read(
+    tasor_command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...], message: str,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    code, out, err = tasor_command("tune", "x.onnx", *words)
+    assert (code, out) == (64, "")
+    assert message in err
+    assert err.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []

@@ -10,6 +10,7 @@ from tensorgen.contraction import assign_roles, contraction_of
 from tensorgen.dialects import vector_dialect
 from tensorgen.expr import Fold, Tensor, apply, compute, reduce, reduce_sum
 from tensorgen.lower import lower
+from tensorgen.row_blocks import BLOCK_SHARE, MOST_AT_ONCE
 from tensorgen.schedule import (
     Lanes,
     Loops,
@@ -334,3 +335,54 @@ def test_schedules_have_a_text() -> None:
     assert str(grid).endswith("; ahead; parallel(grid)")
     inside = replace(tile, prologue=2)
     assert str(inside).endswith("; prologue(inside 2); parallel(prologue)")
+
+
+def test_rows_are_packed_at_run_time_where_a_core_waits_for_each_of_their_lines() -> None:
+    """Many vector tiles go over rows that lie apart; a few do not pay for the packing, and rows of
+    constants are packed at compile time."""
+    square = matmul((), 512, 512, 512, constant=(False, True))
+    narrow = matmul((), 512, 32, 512, constant=(False, True))
+    weights = matmul((), 512, 512, 512, constant=(True, False))
+    for task, waits, expected in (
+        (square, 6.0, True),
+        (square, 0.0, False),
+        (narrow, 6.0, False),
+        (weights, 6.0, False),
+    ):
+        contraction = contraction_of(task)
+        assert contraction is not None
+        core = replace(typical_core("avx512"), row_line=waits)
+        for threads in (1, 2):
+            estimates = register_tiles(task, contraction, core, threads)
+            best = min(estimates, key=lambda estimate: estimate.cycles).schedule
+            assert bool(best.row_block) == expected, f"{task} {waits} {threads} {best}"
+            assert best.row_block % best.rows == 0
+
+
+def test_blocks_of_packed_rows_fit_the_second_cache_and_go_round() -> None:
+    task = matmul((), 1000, 512, 512, constant=(False, True))
+    contraction = contraction_of(task)
+    assert contraction is not None
+    core = typical_core("avx512")
+    for threads in (1, 2):
+        blocked = [
+            estimate.schedule
+            for estimate in register_tiles(task, contraction, core, threads)
+            if estimate.schedule.row_block
+        ]
+        assert blocked
+        for tile in blocked:
+            blocks = -(-1000 // tile.row_block)
+            most = MOST_AT_ONCE if blocks == 1 else BLOCK_SHARE
+            assert tile.row_block * 512 * 4 <= most * core.second_cache
+            assert blocks % threads == 0 or blocks == 1
+
+
+def test_a_machine_whose_broadcasts_take_whole_loads_gets_tiles_with_fewer() -> None:
+    task = matmul((), 512, 512, 512, constant=(False, True))
+    contraction = contraction_of(task)
+    assert contraction is not None
+    for broadcast, most in ((0.5, 1.1), (1.0, 0.7)):
+        core = replace(typical_core("avx512"), broadcast=broadcast)
+        best = min(register_tiles(task, contraction, core, 1), key=lambda e: e.cycles).schedule
+        assert (best.rows + best.vectors) / (best.rows * best.vectors) <= most

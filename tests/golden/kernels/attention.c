@@ -21,11 +21,7 @@ static void attention(const float *restrict x, const float *restrict y, const fl
         for (ptrdiff_t lane_o = 0; lane_o < 2; lane_o++) {
             tasor_transpose_f32x16(y + i * 16 + lane_o * 512, 32, 16, keys + lane_o * 16, 32, 16);
         }
-        for (ptrdiff_t lane = 0; lane < 8; lane++) {
-            for (ptrdiff_t k = 0; k < 16; k++) {
-                keys[k * 32 + lane + 512] = y[i * 16 + k + lane * 32 + 1024];
-            }
-        }
+        tasor_transpose_f32x16(y + i * 16 + 1024, 32, 8, keys + 512, 32, 16);
         for (ptrdiff_t k = 0; k < 16; k++) {
             TASOR_SIMD
             for (ptrdiff_t lane = 0; lane < 24; lane++) {

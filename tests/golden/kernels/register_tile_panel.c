@@ -34,11 +34,7 @@ static void register_tile_panel(const float *restrict x, const float *restrict y
     }
     {
         float *const panel = panel_all;
-        for (ptrdiff_t lane = 0; lane < 4; lane++) {
-            for (ptrdiff_t k = 0; k < 8; k++) {
-                panel[k * 8 + lane] = y[k + lane * 8 + 64];
-            }
-        }
+        tasor_transpose_f32x8(y + 64, 8, 4, panel, 8, 8);
         for (ptrdiff_t k = 0; k < 8; k++) {
             for (ptrdiff_t lane = 0; lane < 4; lane++) {
                 panel[k * 8 + lane + 4] = 0.0f;

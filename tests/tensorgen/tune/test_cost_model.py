@@ -25,9 +25,9 @@ def product_space(rows: int = 96) -> Space:
 
 
 def truth(space: Space, candidate: Candidate) -> float:
-    """Seconds that the estimate misjudges: short tiles and the wrong order take longer."""
+    """Seconds that the estimate misjudges: short tiles and tiles of one vector take longer."""
     settings = space.settings(candidate)
-    wrong = log(2.0) * (int(settings["rows"]) < 6) + 0.5 * (not settings["vectors_outer"])
+    wrong = log(2.0) * (int(settings["rows"]) < 6) + 0.5 * (int(settings["vectors"]) == 1)
     return space.estimate(candidate) * 3.0 * exp(wrong)
 
 

@@ -23,7 +23,7 @@ from tensorgen.task import Task
 from tensorgen.tune import candidate_build, local_measurer
 from tensorgen.tune.candidate_source import PrintedKernel, printed_kernel
 from tensorgen.tune.local_measurer import LocalMeasurer
-from tensorgen.tune.measurer import MeasureError
+from tensorgen.tune.measurer import MeasureError, NotMeasured
 from tensorgen.tune.outcome import (
     Crashed,
     NotBuilt,
@@ -63,7 +63,7 @@ def tiles(task: Task, count: int) -> list[Schedule]:
     return list(found[:: max(1, len(found) // count)][:count])
 
 
-def figure(outcome: Outcome) -> float:
+def figure(outcome: Outcome | NotMeasured) -> float:
     assert isinstance(outcome, Timed | Slower), outcome
     return seconds_of(outcome)
 

@@ -15,12 +15,14 @@ from tensorgen.tune.outcome import (
     NotBuilt,
     Outcome,
     Slower,
+    Tally,
     Timed,
     TookTooLong,
     Wrong,
     outcome_of,
     parts_of,
     seconds_of,
+    tallied,
 )
 
 SECONDS = st.floats(1e-9, 1e3)
@@ -69,3 +71,25 @@ def test_parts_that_are_none_are_refused(parts: tuple[object, ...], message: str
         outcome_of(*parts)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_outcomes_are_counted_by_status_with_an_example_of_what_was_said() -> None:
+    found: list[Outcome] = [
+        Crashed(""), Timed(1.0), NotBuilt("too wide"), Crashed("signal 11"), NotBuilt("no"),
+        Timed(2.0), TookTooLong(5.0),
+    ]  # fmt: skip
+    assert tallied(found) == (
+        Tally("timed", 2, ""),
+        Tally("not built", 2, "too wide"),
+        Tally("crashed", 2, "signal 11"),
+        Tally("took too long", 1, ""),
+    )
+    assert tallied([]) == ()
+
+
+@given(st.lists(OUTCOMES))
+def test_every_outcome_is_counted_once(outcomes: list[Outcome]) -> None:
+    found = tallied(outcomes)
+    assert sum(tally.count for tally in found) == len(outcomes)
+    order = [STATUSES.index(tally.status) for tally in found]
+    assert order == sorted(set(order))

@@ -79,7 +79,7 @@ def test_what_others_measured_is_not_proposed(name: str) -> None:
     assert not set(found) & set(known)
 
 
-@pytest.mark.parametrize("name", [name for name in STRATEGY_NAMES if name != "random"])
+@pytest.mark.parametrize("name", [name for name in STRATEGY_NAMES if "random" not in name])
 def test_the_schedule_with_zero_trials_comes_first(name: str) -> None:
     space = valleys()
     assert made(name, space, 3).propose(4)[0] == space.start

@@ -12,6 +12,7 @@ from tensorgen.tune.task_scheduler import (
     ENOUGH_TRIALS,
     PATIENCE,
     Done,
+    EqualTrials,
     Finish,
     LatencyTargets,
     MeanSpeed,
@@ -129,3 +130,34 @@ def test_no_gain_reaches_below_the_bound(best: list[float], trials: int, bound: 
     assert task.seconds == min(best)
     assert task.trials == trials * len(best)
     assert 0 <= task.gain() <= task.seconds - bound
+
+
+def test_patience_is_the_tasks_own() -> None:
+    hasty = TaskState("a", 0.1, 16, (1.0,) * 3, patience=2, enough_trials=16)
+    assert hasty.finish() is Finish.SETTLED
+    assert TaskState("a", 0.1, 15, (1.0,) * 3, patience=2, enough_trials=16).finish() is None
+    assert TaskState("a", 0.1, 16, (1.0,) * 2, patience=2, enough_trials=16).finish() is None
+    assert hasty.measured(16, 0.5).finish() is None
+
+
+def test_targets_are_reached_by_those_that_have_one() -> None:
+    known = {name: state(name, 1.0) for name in ("a", "b")}
+    objective = LatencyTargets({"one": 2.0}, {"one": 3.0, "two": 5.0})
+    assert objective.are_reached_by(ONE, known)
+    assert not objective.are_reached_by(Network("one", {"a": 3}), known)
+    assert not objective.are_reached_by(Network("two", {"a": 1}), known)
+    two = Network("two", {"a": 1})
+    assert slopes(objective, (ONE, two), known) == {"a": 5.0, "b": 0.0}
+    longer = Network("one", {"a": 3})
+    assert slopes(objective, (longer, two), known) == {"a": 14.0, "b": 0.0}
+
+
+def test_equal_trials_go_to_who_had_the_fewest() -> None:
+    states = (state("a", 9.0, 1.0, trials=24), state("b", 1.0, bound=1.0, trials=16))
+    assert states[1].finish() is Finish.AT_BOUND
+    assert chosen(*states, objective=EqualTrials()) == "b"
+    exhausted = TaskState("b", 1.0, 16, (1.0,), exhausted=True)
+    assert chosen(states[0], exhausted, objective=EqualTrials()) == "a"
+    ended = TaskState("a", 0.1, 24, (9.0, 1.0), exhausted=True)
+    found = next_task((ended, exhausted), (ONE,), EqualTrials())
+    assert found == Done({"a": Finish.EXHAUSTED, "b": Finish.EXHAUSTED})

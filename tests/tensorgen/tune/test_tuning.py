@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from itertools import count
 from math import inf
 from pathlib import Path
-from zlib import crc32
 
 import pytest
 
@@ -13,15 +14,24 @@ from tensorgen.machine import Machine
 from tensorgen.schedule import RegisterTile, Schedule
 from tensorgen.target import Target
 from tensorgen.task import Task
-from tensorgen.tune.measurer import Measured, Measurer
-from tensorgen.tune.outcome import Crashed, Outcome, Timed, seconds_of
+from tensorgen.tune.measurer import Measured, Measurer, NotMeasured
+from tensorgen.tune.outcome import seconds_of, tallied
 from tensorgen.tune.records import RecordsError, TrialRecords
-from tensorgen.tune.task_scheduler import Network
-from tensorgen.tune.task_search import TuneSettings
+from tensorgen.tune.staged import STRATEGY_NAMES
+from tensorgen.tune.task_scheduler import (
+    EqualTrials,
+    Finish,
+    LatencyTargets,
+    Network,
+    Objective,
+    TotalLatency,
+)
+from tensorgen.tune.task_search import Choice, TuneSettings
 from tensorgen.tune.trial import Setting, Trial
-from tensorgen.tune.tuning import AHEAD, AHEAD_OF_ITS_OWN, Tuning
+from tensorgen.tune.tuning import AHEAD_OF_ITS_OWN, Tuning
 from tensorgen.typical_machine import typical_machine
 from tests.contraction_tasks import matmul
+from tests.measured_at_once import StandIn, truth
 
 TARGET = Target.named("x86-64-v3")
 MACHINE = typical_machine(TARGET)
@@ -29,30 +39,6 @@ SETTING = Setting(TARGET.name, 1, "this processor", "gcc 12", "0.2")
 SMALL, LARGE = (matmul((), n, 48, 32, constant=(False, True)) for n in (8, 96))
 TASKS: dict[str, tuple[Task, Machine]] = {"small": (SMALL, MACHINE), "large": (LARGE, MACHINE)}
 NETWORKS = [Network("first", {"small": 1, "large": 4}), Network("second", {"large": 1})]
-
-
-def truth(task: Task, schedule: Schedule) -> float:
-    """Seconds that follow from nothing but the texts: from one to two of the task's work."""
-    scale = task.stages[0].type.size * 1e-9
-    return scale * (1.0 + crc32(str(schedule).encode()) % 1000 / 1000)
-
-
-class StandIn(Measurer):
-    """Measures at once, on a machine that takes `drift` times longer with each batch."""
-
-    def __init__(self, drift: float = 1.0, seconds: Callable[[Task, Schedule], float] = truth):
-        self.batches: list[tuple[Task, int]] = []
-        self._drift, self._seconds, self._now = drift, seconds, 1.0
-
-    def measure(self, task: Task, schedules: Sequence[Schedule], incumbent: Schedule) -> Measured:
-        self.batches.append((task, len(schedules)))
-        self._now *= self._drift
-        outcomes = [self._outcome(task, schedule) for schedule in (*schedules, incumbent)]
-        return Measured(tuple(outcomes[:-1]), outcomes[-1])
-
-    def _outcome(self, task: Task, schedule: Schedule) -> Outcome:
-        seconds = self._seconds(task, schedule)
-        return Timed(seconds * self._now) if seconds < inf else Crashed("signal 11")
 
 
 @pytest.fixture
@@ -100,6 +86,7 @@ def test_the_same_seed_makes_the_same_trials(tmp_path: Path) -> None:
 
 
 def test_a_machine_that_becomes_slower_misleads_nobody(tmp_path: Path) -> None:
+    """Within a task all figures are those of the first batch's machine."""
     chosen = []
     task, network = {"large": TASKS["large"]}, Network("first", {"large": 1})
     settings = TuneSettings(TARGET, 1, MACHINE, 48, batch=8)
@@ -177,6 +164,53 @@ def test_a_task_whose_every_candidate_fails_keeps_its_schedule(records: TrialRec
         assert choice.seconds == inf
 
 
+def test_where_nobody_is_left_to_measure_tuning_stops_and_goes_on_later(
+    records: TrialRecords,
+) -> None:
+    gone = NotMeasured("nobody is there")
+
+    class Leaving(StandIn):
+        """Measures two batches, then half of one, and nothing more."""
+
+        def measure(
+            self, task: Task, schedules: Sequence[Schedule], incumbent: Schedule
+        ) -> Measured:
+            found = super().measure(task, schedules, incumbent)
+            if len(self.batches) < 3:
+                return found
+            if len(self.batches) > 3:
+                return Measured((gone,) * len(schedules), gone)
+            half = len(schedules) // 2
+            left = len(schedules) - half
+            return Measured((*found.outcomes[:half], *(gone,) * left), found.incumbent)
+
+    work = tuning(records, 24)
+    steps = list(work.run(Leaving()))
+    assert len(steps) == 3
+    assert work.missing == gone
+    assert Finish.NOBODY in work.reasons().values()
+    # Half a batch is on file; what nobody measured is not.
+    assert records.count() == steps[-1].trials == 20
+    again = tuning(records, 24)
+    assert list(again.run(StandIn()))[-1].trials == 48
+    assert again.missing is None
+
+
+def test_without_a_final_race_nothing_changes(records: TrialRecords) -> None:
+    class Nobody(Measurer):
+        def measure(
+            self, task: Task, schedules: Sequence[Schedule], incumbent: Schedule
+        ) -> Measured:
+            gone = NotMeasured("nobody is there")
+            return Measured((gone,) * len(schedules), gone)
+
+    work = tuning(records, 16)
+    list(work.run(StandIn()))
+    for name, choice in work.choices(Nobody()).items():
+        assert choice == Choice(work.searches[name].zero_trial, inf, inf, False)
+    assert work.missing == NotMeasured("nobody is there")
+
+
 def test_only_the_final_race_decides(records: TrialRecords) -> None:
     # In the final race the schedule with zero trials wins, whatever came before.
     work = tuning(records, 16)
@@ -213,6 +247,8 @@ def shapes(schedules: Iterable[Schedule]) -> set[tuple[int, int]]:
 class Watched(StandIn):
     """Remembers in which order batches were begun and measured, and how many were under way."""
 
+    ahead = 2
+
     def __init__(self) -> None:
         super().__init__()
         self.under_way: list[Task] = []
@@ -237,7 +273,7 @@ def test_batches_are_begun_while_the_one_before_is_measured(records: TrialRecord
     work = tuning(records, 32)
     steps = list(work.run(measurer))
     assert steps[-1].trials == steps[-1].most_trials == sum(s.trials for s in work.states.values())
-    assert measurer.most == AHEAD + 1
+    assert measurer.most == Watched.ahead + 1
     assert measurer.most_of_a_task == AHEAD_OF_ITS_OWN + 1
     work.choices(measurer)
     assert not measurer.under_way
@@ -254,3 +290,75 @@ def test_nothing_is_begun_of_a_task_before_its_first_figures(records: TrialRecor
     assert next(steps).trials == 8
     assert len(measurer.batches) == 1
     assert list(steps)[-1].trials == 24
+
+
+def aimed(
+    records: TrialRecords, objective: Objective, trials: int = 16, **changed: object
+) -> Tuning:
+    """A tuning for an objective, by a clock that goes on by a second whenever it is read."""
+    settings = replace(TuneSettings(TARGET, 1, MACHINE, trials, batch=8), **changed)  # type: ignore[arg-type]
+    ticks = count()
+    return Tuning(
+        TASKS, NETWORKS, settings, records, SETTING, objective=objective,
+        clock=lambda: float(next(ticks)),
+    )  # fmt: skip
+
+
+def test_the_history_is_what_was_done(records: TrialRecords) -> None:
+    work = aimed(records, EqualTrials())
+    steps = list(work.run(StandIn()))
+    history = work.history
+    assert [(r.task, r.trials, r.seconds) for r in history.rounds] == [
+        (step.task, step.trials, step.seconds) for step in steps
+    ]
+    assert [r.seconds for r in history.rounds] == [1.0, 2.0, 3.0, 4.0]
+    usual = {name: search.zero_trial for name, search in work.searches.items()}
+    assert history.before == {name: truth(TASKS[name][0], usual[name]) for name in TASKS}
+    assert history.trials == 0
+    for network in NETWORKS:
+        assert history.curve(network)[-1].latency == pytest.approx(network.latency(work.states))
+
+
+def test_a_history_begins_with_what_is_on_file(records: TrialRecords) -> None:
+    first = aimed(records, EqualTrials(), 8)
+    list(first.run(StandIn()))
+    again = aimed(records, EqualTrials(), 16)
+    list(again.run(StandIn()))
+    assert again.history.trials == 16
+    assert again.history.before == {name: s.seconds for name, s in first.states.items()}
+    assert again.history.trials_made == 16
+    assert sum(tally.count for s in again.searches.values() for tally in tallied(s.outcomes)) == 32
+
+
+def test_equal_trials_are_equal(records: TrialRecords) -> None:
+    work = aimed(records, EqualTrials(), 24)
+    list(work.run(StandIn()))
+    assert {state.trials for state in work.states.values()} == {24}
+
+
+def test_what_nobody_needs_faster_gets_no_more_trials(records: TrialRecords) -> None:
+    # Every task is tried once; thereafter both networks are short enough.
+    work = aimed(records, LatencyTargets({"first": 1.0, "second": 1.0}), 64)
+    steps = list(work.run(StandIn()))
+    assert [step.trials for step in steps] == [8, 16]
+    assert set(work.reasons().values()) == {Finish.UNNEEDED}
+
+
+def test_patience_ends_tasks_before_their_trials_do(records: TrialRecords) -> None:
+    def flat(task: Task, schedule: Schedule) -> float:
+        return 1.0
+
+    work = aimed(records, TotalLatency(), 64, patience=16)
+    steps = list(work.run(StandIn(seconds=flat)))
+    assert steps[-1].trials == 32
+    assert set(work.reasons().values()) == {Finish.SETTLED}
+
+
+@pytest.mark.parametrize("strategy", STRATEGY_NAMES)
+@pytest.mark.parametrize("learned", [True, False])
+def test_every_search_makes_its_trials(tmp_path: Path, strategy: str, learned: bool) -> None:
+    records = TrialRecords(tmp_path / "trials.sqlite")
+    work = aimed(records, EqualTrials(), strategy=strategy, learned=learned)
+    list(work.run(StandIn()))
+    assert records.count() == 32 or strategy == "descent"
+    assert all(s.best_seconds <= truth(s.task, s.zero_trial) for s in work.searches.values())

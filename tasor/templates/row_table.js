@@ -1,6 +1,6 @@
 "use strict";
-// The page is complete without this script: it only sorts the cases, and hides some.
-const table = document.querySelector("table.cases");
+// The page is complete without this script: it only sorts the rows of its table, and hides some.
+const table = document.querySelector("table.rows");
 const body = table.tBodies[0];
 const rows = [...body.rows].map((row) => ({
   row,
@@ -21,7 +21,7 @@ function show() {
     entry.row.hidden = !fits;
     count += fits;
   }
-  shown.value = `${count} of ${rows.length} cases`;
+  shown.value = `${count} of ${rows.length} ${table.dataset.rows}`;
 }
 
 // Rows without a figure stay at the end, whichever way the others are sorted.

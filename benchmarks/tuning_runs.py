@@ -1,0 +1,169 @@
+"""Tunings side by side: cases tuned by several searches with several seeds, each from scratch.
+
+What it does: measures trials for the kernels of each case, one variant of the search after the
+other with each seed, so that a machine that changes does so for all of them, and keeps how fast the
+case was after so many trials. Figures are gains over the schedules with zero trials of the same
+run, which take turns with its trials: they do not follow the machine's clock.
+What it does not: judge (`tuning_tables`).
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from math import inf
+from pathlib import Path
+
+from tasor.model_tuning import FailedModel, compiled_or_failed, tasks_and_networks
+from tasor.pipeline import Question, Settings, library_name
+from tasor.suites.sources import Source
+from tasor.tune_request import TuneRequest, objective_of
+from tensorgen.calibration import calibrated
+from tensorgen.machine import Machine
+from tensorgen.task import Task
+from tensorgen.tune.learning_curve import CurvePoint
+from tensorgen.tune.local_measurer import LocalMeasurer
+from tensorgen.tune.measurer import Measurer
+from tensorgen.tune.records import TrialRecords
+from tensorgen.tune.task_scheduler import Network
+from tensorgen.tune.task_search import TuneSettings
+from tensorgen.tune.trial import setting_of
+from tensorgen.tune.tuning import Tuning
+from tensorgen.version import tasor_version
+
+BATCH = 8
+"""Trials of a batch: curves have a point for each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A way to search: a strategy, with or without a learned model and the gradient over tasks."""
+
+    name: str
+    strategy: str = "staged"
+    learned: bool = True
+    gradient: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A case's distinct tasks, and how often it runs each of them."""
+
+    name: str
+    tasks: dict[str, tuple[Task, Machine]]
+    network: Network
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One tuning of a case. `gains` say how many times as fast as with zero trials it was after so
+    many trials for each kernel (`milestones`), and `raced` what a last race found with kernels
+    built as a library builds them. `seconds` are those of the trials."""
+
+    case: str
+    variant: str
+    seed: int
+    gains: tuple[float, ...]
+    raced: float
+    seconds: float
+
+
+def milestones(trials: int) -> tuple[int, ...]:
+    """Trials for each kernel at which gains are told: a batch, twice as many, and so on."""
+    found = [min(BATCH, trials)]
+    while found[-1] * 2 <= trials:
+        found.append(found[-1] * 2)
+    return tuple(found) if found[-1] >= trials else (*found, trials)
+
+
+def prepared(sources: Iterable[Source], settings: Settings) -> Iterator[Prepared]:
+    """The cases of a suite as tasks. Raises ValueError for one that cannot be compiled."""
+    with tempfile.TemporaryDirectory(prefix="tasor-tuning-") as folder:
+        for source in sources:
+            path = Path(folder, "model.onnx")
+            case = source.write(path)
+            question = Question(str(path), library_name(path), case.shapes)
+            compiled = compiled_or_failed(question, settings)
+            path.unlink()
+            if isinstance(compiled[1], FailedModel):
+                raise ValueError(f"{source.name}: {compiled[1].reason}")
+            tasks, networks = tasks_and_networks([compiled], settings)
+            yield Prepared(source.name, tasks, networks[0])
+
+
+def runs(
+    cases: Iterable[Prepared],
+    variants: Sequence[Variant],
+    seeds: int,
+    trials: int,
+    settings: Settings,
+) -> Iterator[Run]:
+    """Every case by every variant with every seed, the variants in turns. Raises MeasureError."""
+    target, threads = settings.target, settings.threads
+    with (
+        LocalMeasurer(target, threads) as measurer,
+        LocalMeasurer(target, threads, drafts=False) as racer,
+    ):
+        for case in cases:
+            for seed in range(seeds):
+                for variant in variants:
+                    yield run(case, variant, seed, trials, settings, measurer, racer)
+
+
+def run(
+    case: Prepared,
+    variant: Variant,
+    seed: int,
+    trials: int,
+    settings: Settings,
+    measurer: Measurer,
+    racer: Measurer,
+) -> Run:
+    """One tuning, which knows of no other. Raises MeasureError."""
+    target, threads = settings.target, settings.threads
+    request = TuneRequest(
+        trials, seed=seed, strategy=variant.strategy, learned=variant.learned,
+        gradient=variant.gradient,
+    )  # fmt: skip
+    with tempfile.TemporaryDirectory(prefix="tasor-tuning-") as folder:
+        tuning = Tuning(
+            case.tasks,
+            [case.network],
+            TuneSettings(
+                target, threads, calibrated(target, threads), trials, batch=BATCH, seed=seed,
+                strategy=request.strategy, learned=request.learned,
+            ),
+            TrialRecords(Path(folder, "trials.sqlite")),
+            setting_of(target, threads, tasor_version()),
+            objective=objective_of(request, []),
+        )  # fmt: skip
+        for _ in tuning.run(measurer):
+            pass
+        choices = tuning.choices(racer)
+    curve = tuning.history.curve(case.network)
+    raced = [
+        (count, choices[task])
+        for task, count in case.network.counts.items()
+        if choices[task].seconds < inf
+    ]
+    before = sum(count * choice.zero_trial_seconds for count, choice in raced)
+    after = sum(count * choice.seconds for count, choice in raced)
+    return Run(
+        case.name,
+        variant.name,
+        seed,
+        gains_at(curve, [count * len(case.tasks) for count in milestones(trials)]),
+        before / after if after else 1.0,
+        tuning.history.seconds,
+    )
+
+
+def gains_at(curve: Sequence[CurvePoint], trials: Sequence[int]) -> tuple[float, ...]:
+    """How many times as fast as in the beginning a network was after so many trials."""
+    if not curve:
+        return tuple(1.0 for _ in trials)
+    return tuple(
+        curve[0].latency / [point for point in curve if point.trials <= count][-1].latency
+        for count in trials
+    )

@@ -1,0 +1,149 @@
+"""Tables of tunings side by side, and the command line that makes them.
+
+Gains are medians over seeds. To sum cases up, each is a share of the largest that any search has
+for the case in the end, and shares are averaged geometrically: 1 is a search that always wins.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from math import prod
+from pathlib import Path
+from statistics import median
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.arguments import Parser, count_of, pattern
+from benchmarks.tuning_runs import Run, Variant, milestones, prepared, runs
+from tasor.pipeline import settings_of
+from tasor.suites.sources import SUITES, sources
+from tensorgen.target import host_target
+
+
+def median_gains(found: Sequence[Run], case: str, variant: str) -> tuple[float, ...]:
+    """The medians over seeds of a case's gains: one for each milestone, and that of the race."""
+    own = [run for run in found if (run.case, run.variant) == (case, variant)]
+    columns = zip(*(run.gains for run in own), strict=True)
+    return (*map(median, columns), median(run.raced for run in own))
+
+
+def mean_shares(found: Sequence[Run], variant: str) -> tuple[float, ...]:
+    """The geometric means over cases of the median gains, each over the largest that a search has
+    for the case in the end: in trials, and in the race."""
+    cases = list(dict.fromkeys(run.case for run in found))
+    names = list(dict.fromkeys(run.variant for run in found))
+    shares = []
+    for case in cases:
+        ends = [median_gains(found, case, name)[-2:] for name in names]
+        in_trials, in_race = (max(column) for column in zip(*ends, strict=True))
+        *gains, raced = median_gains(found, case, variant)
+        shares.append((*(gain / in_trials for gain in gains), raced / in_race))
+    return tuple(prod(column) ** (1 / len(cases)) for column in zip(*shares, strict=True))
+
+
+def titles(trials: int) -> list[str]:
+    """The columns of a table: trials for each kernel, and the race behind them."""
+    return [*(f"{count} trials" for count in milestones(trials)), "raced"]
+
+
+def markdown(
+    found: Sequence[Run], variants: Sequence[Variant], arguments: argparse.Namespace, program: str
+) -> str:
+    """The tables as a page; `program` is the module that was asked for them."""
+    columns = titles(arguments.trials)
+    head = [f"| search | {' | '.join(columns)} |", f"|---|{'|'.join(['--:'] * len(columns))}|"]
+    words = [
+        f"--suite {arguments.suite}", f"--only '{arguments.only.pattern}'",
+        f"--seeds {arguments.seeds}", f"--trials {arguments.trials}",
+        f"--threads {arguments.threads}",
+    ]  # fmt: skip
+    seconds = sum(run.seconds for run in found)
+    lines = [
+        "# Searches for schedules, side by side",
+        "",
+        f"Made by `python -m {program} {' '.join(words)} --markdown FILE`.",
+        f"{host_target().name}, threads: {arguments.threads}, seeds: {arguments.seeds}; "
+        f"{len(found)} tunings, {seconds:.0f} s of trials.",
+        "",
+        "Each tuning starts with nothing but the schedules with zero trials, and measures all its",
+        "trials; columns are trials for each kernel of a case. `raced` is what is left of the gain",
+        "when the best schedules are built as a library builds them and raced with those without",
+        "trials. `random` draws in the same space, from the same start.",
+        "",
+        "## All cases",
+        "",
+        "The gain so far, as a share of the largest that a search has in the end: medians over",
+        "seeds, geometric means over cases.",
+        "",
+        *head,
+    ]
+    for variant in variants:
+        shares = (f"{share:.3f}" for share in mean_shares(found, variant.name))
+        lines.append(f"| {variant.name} | {' | '.join(shares)} |")
+    lines += ["", "## Each case", "", "Times as fast as with zero trials, medians over seeds."]
+    for case in dict.fromkeys(run.case for run in found):
+        lines += ["", f"### {case}", "", *head]
+        for variant in variants:
+            gains = (f"{gain:.3f}" for gain in median_gains(found, case, variant.name))
+            lines.append(f"| {variant.name} | {' | '.join(gains)} |")
+    return "\n".join([*lines, ""])
+
+
+def parser_of(program: str, text: str, suite: str, only: str) -> argparse.ArgumentParser:
+    """The options of a comparison, with the suite and the cases that it is made for."""
+    parser = Parser(prog=program, description=text)
+    parser.add_argument("--suite", choices=SUITES, default=suite)
+    parser.add_argument(
+        "--only", type=pattern, default=pattern(only), metavar="REGEX", help=f"default: {only}"
+    )
+    parser.add_argument("--seeds", type=count_of, default=5, metavar="N")
+    parser.add_argument(
+        "--trials", type=count_of, default=64, metavar="N", help="for each kernel, on average"
+    )
+    parser.add_argument("--threads", type=count_of, default=1, metavar="N")
+    parser.add_argument("--markdown", type=Path, metavar="FILE")
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    return parser
+
+
+def compare(arguments: argparse.Namespace, variants: Sequence[Variant], program: str) -> int:
+    """Measure what is asked for, print the table of all cases, and write the files."""
+    progress = Console(stderr=True, highlight=False)
+    cases = sources(arguments.suite, (1,), arguments.only)
+    if not cases:
+        progress.print(
+            f"{program}: --only: expected a case of {arguments.suite}, got none that matches; "
+            "choose another expression",
+            markup=False,
+        )
+        return 64
+    settings = settings_of("host", arguments.threads)
+    found: list[Run] = []
+    made = runs(prepared(cases, settings), variants, arguments.seeds, arguments.trials, settings)
+    for run in made:
+        found.append(run)
+        progress.print(
+            f"{run.case}, {run.variant}, seed {run.seed}: {run.gains[-1]:.3f}, raced "
+            f"{run.raced:.3f}, {run.seconds:.1f} s",
+            markup=False,
+        )
+    table = Table("search", *titles(arguments.trials), title="share of the largest gain")
+    for variant in variants:
+        table.add_row(variant.name, *(f"{share:.3f}" for share in mean_shares(found, variant.name)))
+    Console().print(table)
+    if arguments.markdown is not None:
+        text = markdown(found, variants, arguments, program)
+        arguments.markdown.write_text(text, encoding="utf-8")
+    if arguments.json is not None:
+        content = {
+            "threads": arguments.threads,
+            "milestones": milestones(arguments.trials),
+            "variants": [asdict(variant) for variant in variants],
+            "runs": [asdict(run) for run in found],
+        }
+        arguments.json.write_text(f"{json.dumps(content, indent=1)}\n", encoding="utf-8")
+    return 0

@@ -1,0 +1,80 @@
+"""Rows packed at run time: how many at a time, and what that costs.
+
+Rows that lie apart are as many streams, and a tile waits for lines of each of them. A packed block
+is one stream, in the order in which tiles read it, and stays in the second-level cache while all
+vector tiles go over it. Packing pays where these are many.
+What it does not: choose (`sketch_tiles`), or pack (`lower_contraction`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tensorgen.line_reads import LINE_BYTES
+from tensorgen.machine import Core
+from tensorgen.prologue_costs import COPY, CROSSING_LINE, EXPOSED, FAR_COPY
+from tensorgen.schedule import RegisterTile, VectorSource
+from tensorgen.shares import Repeated, Work, busiest
+from tensorgen.tile_costs import TiledWork, lines_of, parts, tile_cycles
+
+LEAST_READERS = 4
+"""Vector tiles that read a packed row, at least."""
+
+MOST_AT_ONCE = 2.0
+"""How many times the second-level cache all rows may fill that are packed at once: one stream from
+beyond it is faster than many."""
+
+BLOCK_SHARE = 0.5
+"""The part of the second-level cache that a block may fill: vector tiles stream past it."""
+
+
+def row_blocks(
+    work: TiledWork, schedule: RegisterTile, core: Core, threads: int
+) -> Iterator[RegisterTile]:
+    """The same tile with rows packed in blocks of a thread's own, and all at once: then the vector
+    factor is read once, and threads share the packing."""
+    width = schedule.vectors * schedule.lanes
+    readers = work.outer_columns * -(-work.columns // width)
+    tile_bytes = schedule.rows * work.depth * work.element_bytes
+    tiles = -(-work.rows // schedule.rows)
+    most = int(BLOCK_SHARE * core.second_cache / tile_bytes)
+    if readers < LEAST_READERS:
+        return
+    units = work.batch * work.outer_rows
+    count = -(-tiles // max(most, 1))
+    if threads > 1 and units % threads:
+        count = -(-count // threads) * threads
+    block = -(-tiles // count) * schedule.rows
+    plain = replace(schedule, vectors_outer=True, grid=False, ahead=False, depth=0)
+    yield replace(plain, row_block=block)
+    if units == 1 and block < work.rows and tiles * tile_bytes <= MOST_AT_ONCE * core.second_cache:
+        yield replace(plain, row_block=tiles * schedule.rows)
+
+
+def block_cycles(work: TiledWork, schedule: RegisterTile, core: Core, threads: int) -> float:
+    """The cycles of the busiest thread for all tiles and the packing of their rows."""
+    near = work.row_bytes <= core.second_cache
+    turned = work.row_reads is not None and work.row_distance != work.element_bytes
+    pack = (COPY if near else FAR_COPY) + (core.dialect.turned_copy if turned else 0.0)
+    units = work.batch * work.outer_rows
+    if threads > 1 and units == 1 and schedule.row_block >= work.rows:
+        crossing = CROSSING_LINE * work.depth * work.rows * work.element_bytes / LINE_BYTES
+        packed = work.depth * work.rows * pack / threads + crossing * (1 - 1 / threads)
+        return packed + core.barrier + busiest(lines_of(work, schedule, core), threads)
+    width = schedule.vectors * schedule.lanes
+    again = 0.0
+    if schedule.source is VectorSource.PACKED and work.vector_bytes > core.second_cache // 2:
+        again = EXPOSED * core.far_cycles(work.vector_bytes)
+    blocks: list[Work] = []
+    for length, count in parts(work.rows, schedule.row_block):
+        tiles = sum(
+            number * times * tile_cycles(work, schedule, core, rows, columns)
+            for rows, number in parts(length, schedule.rows)
+            for columns, times in parts(work.columns, width)
+        )
+        block = work.outer_columns * tiles + length * work.depth * pack
+        blocks.append(Repeated(count, (block + again,)))
+    # Threads with blocks of their own read all of the vector factor, each.
+    late = EXPOSED * core.first_cycles(work.vector_bytes) * (1 - 1 / threads)
+    return busiest(Repeated(units, tuple(blocks)), threads) - again + late

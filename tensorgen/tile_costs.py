@@ -1,0 +1,242 @@
+"""What register tiles cost: cycles of the inner loops, from the instruction set's table and from
+what a core reads where.
+
+Counted are multiply-adds, loads, the store of the tile, packing, and lanes left idle by tails.
+(Research: `tuning`, section c; the tile model is that of oneDNN's brgemm blocking.)
+What it does not: know which tiles there are, or choose among them (`sketch_tiles`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import gcd, prod
+
+from tensorgen.contraction import Roles
+from tensorgen.dialects import VectorDialect
+from tensorgen.line_reads import LINE_BYTES, LineReads
+from tensorgen.machine import Core
+from tensorgen.prologue_costs import factor_bytes
+from tensorgen.schedule import RegisterTile, VectorSource
+from tensorgen.shares import Repeated, Work, cycles_of
+from tensorgen.simplify import affine
+
+MULTIPLY_ADD_LATENCY = 4.25
+TILE_OVERHEAD = 24.0
+"""Cycles to set up a tile: pointers, zeroing, loop control."""
+
+IN_PLACE_BROADCAST, CONFLICTING_BROADCAST = 0.4, 5.5
+"""Loads by which one broadcast element costs more than from a panel: in place, and in place with
+rows that collide in the first-level cache."""
+
+CONFLICTING_VECTOR = 5.0
+"""Load cycles for one vector in place that collides with those of other steps."""
+
+CACHE_PERIOD, CACHE_WAYS = 4096, 8
+"""Addresses this many bytes apart share a set of the first-level cache, which has so many ways."""
+
+SECOND_SHARE = 0.7
+"""The part of the second-level cache's bandwidth that tiles get: their lines are not one stream."""
+
+REREAD_SHARE = 2 / 3
+"""The part of the first-level cache in which lines of rows stay until another step of the window
+reads them, while a panel streams through."""
+
+PARTIAL_SUM = 4.0
+"""Cycles to read and write a vector of partial sums."""
+
+TRANSPOSED_STORE, TURNED_STORE = 1.5, 0.4
+"""Cycles for each element stored one by one, and in blocks transposed in registers."""
+
+
+@dataclass(frozen=True, slots=True)
+class TiledWork:
+    """What the estimates of all tiles of a contraction share: `depth` multiply-adds an element,
+    rows x columns for each point of the axes of `batch`, `outer_rows` and `outer_columns`. Runtime
+    packing costs `pack` cycles an element. Rows lie `row_distance` bytes apart; None without rows.
+    With `row_streams`, each is read in the order of memory, and no two share lines.
+    The outermost loop of a sum over the vector factor makes `steps` of `step_distance` bytes. All
+    rows span `row_span` bytes. All elements of the factors have `row_bytes` and `vector_bytes`."""
+
+    depth: int
+    batch: int
+    outer_rows: int
+    outer_columns: int
+    rows: int
+    columns: int
+    contiguous: bool
+    turned: bool
+    element_bytes: int
+    pack: float
+    row_distance: int | None
+    row_reads: LineReads | None
+    vector_reads: LineReads
+    step_distance: int
+    steps: int
+    row_span: int
+    row_streams: bool
+    row_bytes: int
+    vector_bytes: int
+
+    def step_bytes(self, schedule: RegisterTile, rows: int, core: Core) -> float:
+        """Bytes of the lines that one step of a tile reads, and which no step before it has left in
+        the first-level cache."""
+        return self._read_bytes(schedule, rows, self._remembered(schedule, rows, core))
+
+    def streamed_lines(self, schedule: RegisterTile, rows: int, core: Core) -> float:
+        """Lines of rows that one step waits for where each row of a tile is a stream of its own."""
+        packed = schedule.row_packed or schedule.row_block or not schedule.vectors_outer
+        if packed or self.row_reads is None or not self.row_streams:
+            return 0.0
+        return self.row_reads.lines(rows, self._remembered(schedule, rows, core))
+
+    def _remembered(self, schedule: RegisterTile, rows: int, core: Core) -> float:
+        """Steps whose lines stay in the first-level cache."""
+        first, _ = core.loads[0]
+        remembered = REREAD_SHARE * first / self._read_bytes(schedule, rows, 1.0)
+        return min(remembered, schedule.depth - 1) if schedule.depth else remembered
+
+    def _read_bytes(self, schedule: RegisterTile, rows: int, remembered: float) -> float:
+        """Bytes of the lines that one step reads, and none of so many before it."""
+        width = schedule.vectors * schedule.lanes
+        panel = float(width * self.element_bytes)
+        if schedule.source is VectorSource.DIRECT:
+            panel = LINE_BYTES * self.vector_reads.lines(width, remembered)
+        if self.row_reads is None or schedule.row_packed or schedule.row_block:
+            return panel + rows * self.element_bytes
+        return panel + LINE_BYTES * self.row_reads.lines(rows, remembered)
+
+
+def tiled_work(roles: Roles, vector: int, dialect: VectorDialect) -> TiledWork:
+    """That of a contraction with factor `vector` along the lanes."""
+    factors, column = roles.contraction.factors, roles.vectors[-1]
+    element_bytes = roles.contraction.dtype.bytes
+    distance = None
+    turned = False
+    if roles.rows:
+        turned = (
+            dialect.transposes and affine(roles.contraction.result).coefficient(roles.rows[-1]) == 1
+        )
+        distance = abs(factors[1 - vector].coefficient(roles.rows[-1])) * element_bytes
+    strides = [
+        (abs(factors[vector].coefficient(axis)) * element_bytes, axis.extent)
+        for axis in roles.reduction
+    ]
+    step_distance, steps = max(strides, default=(0, 1))
+    return TiledWork(
+        depth=prod(axis.extent for axis in roles.reduction),
+        batch=prod(axis.extent for axis in roles.batch),
+        outer_rows=prod(axis.extent for axis in roles.rows[:-1]),
+        outer_columns=prod(axis.extent for axis in roles.vectors[:-1]),
+        rows=roles.rows[-1].extent if roles.rows else 1,
+        columns=column.extent,
+        contiguous=affine(roles.contraction.result).coefficient(column) == 1,
+        turned=turned,
+        element_bytes=element_bytes,
+        pack=1.0 / dialect.lanes * 2 if factors[vector].coefficient(column) == 1 else 1.2,
+        row_distance=distance,
+        row_reads=LineReads.of(roles, 1 - vector, roles.rows[-1]) if roles.rows else None,
+        vector_reads=LineReads.of(roles, vector, column),
+        step_distance=step_distance,
+        steps=steps,
+        row_streams=distance is not None
+        and distance >= LINE_BYTES
+        and bool(roles.reduction)
+        and factors[1 - vector].coefficient(roles.reduction[-1]) == 1,
+        row_span=element_bytes
+        * sum(
+            abs(factors[1 - vector].coefficient(axis)) * (axis.extent - 1)
+            for axis in (*roles.rows, *roles.reduction)
+        ),
+        row_bytes=factor_bytes(roles, 1 - vector),
+        vector_bytes=factor_bytes(roles, vector),
+    )
+
+
+def lines_of(work: TiledWork, schedule: RegisterTile, core: Core) -> Repeated:
+    """The tiles in the order of their loops. The pieces are what threads share: tiles of a grid,
+    else lines of them."""
+    width = schedule.vectors * core.dialect.lanes
+    columns = tuple(parts(work.columns, width))
+    rows = tuple(parts(work.rows, schedule.rows))
+    outer, inner, across = (columns, rows, work.outer_rows)
+    times = work.batch * work.outer_columns
+    if not schedule.vectors_outer:
+        outer, inner, across = (rows, columns, work.outer_columns)
+        times = work.batch * work.outer_rows
+    lines: list[Work] = []
+    for length, count in outer:
+        tiles = []
+        for other, number in inner:
+            size = (other, length) if schedule.vectors_outer else (length, other)
+            tiles.append(Repeated(number, (tile_cycles(work, schedule, core, *size),)))
+        line = Repeated(across, tuple(tiles))
+        packed = 0.0
+        if schedule.source is VectorSource.RUNTIME:
+            packed = work.depth * length * work.pack
+        lines.append(Repeated(count, (line if schedule.grid else cycles_of(line) + packed,)))
+    return Repeated(times, tuple(lines))
+
+
+def tile_cycles(
+    work: TiledWork, schedule: RegisterTile, core: Core, rows: int, columns: int
+) -> float:
+    """Cycles of one tile of so many rows and columns."""
+    dialect = core.dialect
+    width = schedule.vectors * dialect.lanes
+    depth = schedule.depth or work.depth
+    load = core.vector_load(depth * width * work.element_bytes)
+    if schedule.source is VectorSource.DIRECT and _collide(work.steps, work.step_distance):
+        load = max(load, CONFLICTING_VECTOR)
+    broadcast = core.broadcast + _in_place_cost(work, schedule)
+    vectors = -(-columns // dialect.lanes)
+    step = max(
+        rows * vectors / dialect.multiply_adds_per_cycle,
+        (rows * broadcast + vectors * load) / dialect.loads_per_cycle,
+        MULTIPLY_ADD_LATENCY,
+    )
+    moved = work.step_bytes(schedule, rows, core)
+    first, *others = core.loads
+    if others and depth * moved > first[0]:
+        step = max(step, moved / second_bytes(core, work.element_bytes))
+    if others and (schedule.depth or depth * moved > first[0]):
+        step += core.row_line * work.streamed_lines(schedule, rows, core)
+    if work.contiguous:
+        store = rows * vectors * 2.0
+    else:
+        each = TURNED_STORE * core.shuffle if work.turned else TRANSPOSED_STORE
+        store = rows * min(columns, vectors * dialect.lanes) * each
+    if schedule.depth:
+        store += work.depth // depth * (PARTIAL_SUM * rows * vectors + TILE_OVERHEAD)
+    return work.depth * step + store + TILE_OVERHEAD
+
+
+def _in_place_cost(work: TiledWork, schedule: RegisterTile) -> float:
+    """Loads by which one broadcast element costs more where it is not read from a panel."""
+    if schedule.row_packed or schedule.row_block or work.row_distance is None:
+        return 0.0
+    collide = _collide(schedule.rows, work.row_distance)
+    return CONFLICTING_BROADCAST if collide else IN_PLACE_BROADCAST
+
+
+def _collide(count: int, distance: int) -> bool:
+    """Whether `count` places, `distance` bytes apart, drive each other out of the first-level
+    cache: those a multiple of a large power of two apart share a few of its sets."""
+    lines = CACHE_WAYS * (CACHE_PERIOD // gcd(max(distance, 64), CACHE_PERIOD))
+    return count > lines * 3 // 4
+
+
+def parts(extent: int, tile: int) -> Iterator[tuple[int, int]]:
+    """(length, count) of the full tiles and of the tail."""
+    full, rest = divmod(extent, tile)
+    if full:
+        yield tile, full
+    if rest:
+        yield rest, 1
+
+
+def second_bytes(core: Core, element_bytes: int) -> float:
+    """Bytes that a cycle gets from the second-level cache while tiles are computed."""
+    _, load = core.loads[1]
+    vector = core.dialect.lanes * element_bytes
+    return SECOND_SHARE * vector * core.dialect.loads_per_cycle / load
