@@ -74,7 +74,9 @@ def _end_threads() -> None:
     another.
 
     `fork` copies only the thread that calls it. In the copy the runtime would wait for the others
-    for ever; LLVM's starts afresh by itself.
+    for ever. LLVM's starts afresh by itself, all but always: on a busy machine a child waited for
+    ever now and then. Nothing helps there: where LLVM 14 is asked to pause, its children abort, and
+    so does the process if other threads of it compute.
     """
     handle = _system().dlopen(_GNU, os.RTLD_NOW | os.RTLD_NOLOAD)
     if not handle:

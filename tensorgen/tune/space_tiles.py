@@ -87,10 +87,10 @@ class TileSpace:
         """In how many blocks rows may be packed: the numbers of the rule, twice and four times as
         many; 0 for rows that are not packed at run time."""
         found = {0}
-        for tiles in self.variants.values():
+        for variant, tiles in self.variants.items():
             if tiles.may_pack_rows(self.source):
                 for rows, vectors in self.shapes:
-                    rule = tiles.by_rule(self.source, rows, vectors)
+                    rule = self._rule(variant, rows, vectors)
                     for blocked in row_blocks(tiles.work, rule, self.core, tiles.threads):
                         count = _blocks(tiles.work.rows, blocked)
                         found |= {count, 2 * count, 4 * count}
@@ -184,7 +184,8 @@ class TileSpace:
             return False
         if tiles.sums_bytes(schedule) <= self.core.second_cache:
             return True
-        return schedule.depth == self._rule(tiles, schedule).depth
+        variant = (schedule.together, schedule.parallel)
+        return schedule.depth == self._rule(variant, schedule.rows, schedule.vectors).depth
 
     def _may_block(self, schedule: RegisterTile) -> bool:
         """Whether rows may be packed in such blocks: all else is as they need it, and a block fits
@@ -199,17 +200,17 @@ class TileSpace:
         size = schedule.row_block * work.depth * work.element_bytes
         return size <= MOST_AT_ONCE * self.core.second_cache
 
-    def _rule(self, tiles: TileSketch, schedule: RegisterTile) -> RegisterTile:
-        """The tile of the same size that rules choose."""
-        size = (schedule.together, schedule.parallel, schedule.rows, schedule.vectors)
+    def _rule(self, variant: tuple[bool, bool], rows: int, vectors: int) -> RegisterTile:
+        """The tile of a size that rules choose."""
+        size = (variant, rows, vectors)
         known = self._rules.get(size)
         if known is None:
-            known = tiles.by_rule(self.source, schedule.rows, schedule.vectors)
+            known = self.variants[variant].by_rule(self.source, rows, vectors)
             self._rules[size] = known
         return known
 
     @cached_property
-    def _rules(self) -> dict[tuple[bool, bool, int, int], RegisterTile]:
+    def _rules(self) -> dict[tuple[tuple[bool, bool], int, int], RegisterTile]:
         return {}
 
     def read(self, schedule: Schedule) -> Settings | None:
@@ -244,8 +245,9 @@ class TileSpace:
     def seconds(self, schedule: Schedule) -> float:
         """The estimate, a little more for each decision against the rules."""
         assert isinstance(schedule, RegisterTile)
-        tiles = self.variants[schedule.together, schedule.parallel]
-        rule = self._rule(tiles, schedule)
+        variant = (schedule.together, schedule.parallel)
+        tiles = self.variants[variant]
+        rule = self._rule(variant, schedule.rows, schedule.vectors)
         decided = ("vectors_outer", "row_packed", "ahead", "panels_ahead", "turned", "depth")
         against = sum(getattr(schedule, name) != getattr(rule, name) for name in decided)
         seconds = tiles.cycles(schedule) / self.core.frequency

@@ -325,34 +325,32 @@ check()
 thread = threading.Thread(target=check)
 thread.start()
 thread.join()
-for attempt in range(int(sys.argv[2])):
-    child = os.fork()
-    if child == 0:
-        signal.alarm(15)
-        check()
-        os._exit(7)
-    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    if code != -signal.SIGALRM:
-        break
+child = os.fork()
+if child == 0:
+    signal.alarm(15)
+    check()
+    os._exit(7)
+code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 assert code == 7, code
 check()
 print("done")
 """
 
 
-@pytest.mark.parametrize("program", [CLOSING_PROGRAM, FORKING_PROGRAM], ids=["closed", "forked"])
-@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+# What a child of LLVM's runtime does is up to that runtime: see `_end_threads`.
+@pytest.mark.parametrize(
+    ("compiler", "program"),
+    [("gcc", CLOSING_PROGRAM), ("clang", CLOSING_PROGRAM), ("gcc", FORKING_PROGRAM)],
+    ids=["gcc-closed", "clang-closed", "gcc-forked"],
+)
 def test_openmp_threads_outlive_libraries_and_are_made_again_in_children(
     cache: Path, compiler: str, program: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CC", compiler)
     if shutil.which(compiler) is None or not supports_openmp(find_compiler(HOST), cache):
         pytest.skip(f"needs {compiler} with OpenMP")
-    # About one child in fifty waits for ever in LLVM's runtime where the machine is busy: a lock of
-    # one of its threads was taken when the process forked, and nobody is there to give it back.
-    attempts = 3 if compiler == "clang" else 1
     done = subprocess.run(
-        [sys.executable, "-c", program, str(cache), str(attempts)],
+        [sys.executable, "-c", program, str(cache)],
         cwd=Path(__file__).resolve().parents[2], capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stdout.strip()) == (0, "done"), done.stderr

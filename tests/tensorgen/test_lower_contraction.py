@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tensorgen.contraction import assign_roles, contraction_of
-from tensorgen.dense_copy import with_copy
+from tensorgen.contraction import contraction_of
 from tensorgen.dialects import VECTOR_DIALECTS
 from tensorgen.expr import Axis, Const, Expr, const
 from tensorgen.loop import (
@@ -51,17 +49,9 @@ from tests.contraction_tasks import (
     whole_inputs,
     with_epilogue,
 )
+from tests.contraction_tiles import TASKS, candidates
 
 ISAS = ("c99", "sse42", "avx2", "avx512", "neon", "neon32")
-
-
-def candidates(task: Task, isa: str, parallel: bool = False) -> list[RegisterTile]:
-    """Every register tile for the task, each once."""
-    contraction = contraction_of(task)
-    assert contraction is not None, str(task)
-    core = typical_core(isa, contraction.dtype)
-    tiles = register_tiles(task, contraction, core, 2 if parallel else 1)
-    return list(dict.fromkeys(estimate.schedule for estimate in tiles))
 
 
 def shared_tiles(task: Task, isa: str) -> list[RegisterTile]:
@@ -73,75 +63,6 @@ def shared_tiles(task: Task, isa: str) -> list[RegisterTile]:
         if tile.source is not VectorSource.RUNTIME and not (tile.prologue or tile.row_block)
     )
     return list(dict.fromkeys((*tiles, *grids)))
-
-
-TASKS: dict[str, Task] = {
-    "matmul": matmul((), 7, 37, 3),
-    "matmul by a constant": matmul((), 5, 19, 3, constant=(False, True)),
-    "constant by matmul": matmul((), 13, 5, 3, constant=(True, False)),
-    "row": matmul((), 1, 33, 5, constant=(False, True)),
-    "column": matmul((), 17, 1, 5),
-    "outer product": matmul((), 5, 18, 1),
-    "transposed x": matmul((), 6, 17, 4, transposed=(True, False)),
-    "transposed y": matmul((), 6, 17, 4, transposed=(False, True)),
-    "transposed y, blocks": matmul((), 5, 21, 19, transposed=(False, True)),
-    "both transposed": matmul((), 6, 5, 4, transposed=(True, True)),
-    "transposed constant": matmul((), 6, 20, 4, transposed=(False, True), constant=(False, True)),
-    "batched": matmul((2, 2), 5, 17, 3),
-    "batched, shared y": matmul((3,), 4, 9, 3, shared=True, constant=(False, True)),
-    "batched constant": matmul((2,), 4, 9, 3, constant=(False, True)),
-    "double": matmul((), 5, 11, 3, dtype=float64),
-    "double constant": matmul((), 5, 11, 3, constant=(False, True), dtype=float64),
-    "convolution 1D": convolution((11,), (3,), channels=(2, 5)),
-    "convolution 2D": convolution((4, 5), (3, 2), channels=(2, 7), strides=(2, 1)),
-    "convolution 3D": convolution((2, 2, 3), (2, 1, 2), channels=(2, 3), dilations=(1, 2, 2)),
-    "pointwise": convolution((3, 7), (1, 1), channels=(3, 6), batch=2),
-    "grouped": convolution((5, 4), (2, 2), channels=(2, 3), groups=2),
-    "depthwise": convolution((4, 6), (3, 3), channels=(1, 1), groups=5),
-    "variable weights": convolution((3, 5), (2, 2), channels=(2, 5), constant=(False, False)),
-    **{f"{kind} after matmul": with_epilogue(matmul((), 5, 19, 3), kind) for kind in EPILOGUES},
-    **{
-        f"{kind} after convolution": with_epilogue(
-            convolution((3, 5), (2, 2), channels=(2, 5)), kind
-        )
-        for kind in EPILOGUES
-    },
-    "flatten after batched": with_epilogue(matmul((2,), 3, 5, 2), "flatten"),
-    "padded line": padded(convolution((11,), (3,), channels=(2, 5)), (1,), (2,)),
-    "padded images": padded(
-        convolution((4, 5), (3, 2), channels=(2, 7), strides=(2, 1), batch=2), (1, 0), (0, 1)
-    ),
-    "padded groups": padded(
-        convolution((3, 17), (2, 3), channels=(2, 3), groups=3, batch=2), (1, 1), (1, 1)
-    ),
-    "padded, with a stride": padded(
-        convolution((2, 9), (3, 3), channels=(9, 5), strides=(2, 2)), (1, 1), (1, 1)
-    ),
-    "padded, far from even": padded(
-        convolution((2, 3), (2, 4), channels=(17, 3), strides=(1, 3)), (1, 2), (0, 1)
-    ),
-    "pointwise with a stride": convolution(
-        (3, 5), (1, 1), channels=(16, 6), strides=(2, 2), batch=2
-    ),
-    "line with a stride": convolution((11,), (3,), channels=(5, 6), strides=(2,)),
-    "groups with a stride": with_epilogue(
-        convolution((3, 3), (1, 1), channels=(3, 2), strides=(2, 3), groups=2), "bias"
-    ),
-    "padded volume": padded(
-        convolution((2, 2, 3), (2, 1, 2), channels=(2, 3), dilations=(1, 2, 2)),
-        (0, 0, 1),
-        (1, 0, 2),
-    ),
-    "padded, variable weights": padded(
-        convolution((3, 5), (2, 2), channels=(2, 5), constant=(False, False)), (1, 2), (2, 1)
-    ),
-    "bias after padded": padded(
-        with_epilogue(convolution((3, 5), (3, 3), channels=(2, 5)), "bias"), (1, 1), (1, 1)
-    ),
-    "residual after padded": padded(
-        with_epilogue(convolution((3, 5), (3, 3), channels=(2, 5)), "residual"), (1, 1), (1, 1)
-    ),
-}
 
 
 @pytest.mark.parametrize("isa", ISAS)
@@ -247,199 +168,6 @@ def test_random_contractions_by_the_interpreter(task: Task, isa: str, data: st.D
     arrays = whole_inputs(task)
     case = Case.of(task, schedule)
     assert_same(case.interpret(arrays)[0], evaluate_task(task, arrays)[0], 0.0, str(schedule))
-
-
-# Sums in blocks
-
-
-def depths(axes: Sequence[Axis]) -> list[int]:
-    """The numbers of products that blocks of a sum over such axes can have."""
-    found, inside = {1}, 1
-    for axis in reversed(axes):
-        found |= {inside * d for d in range(1, axis.extent + 1) if axis.extent % d == 0}
-        inside *= axis.extent
-    return sorted(found)
-
-
-def in_blocks(task: Task, isa: str) -> list[RegisterTile]:
-    """Tiles for the task whose sums are taken in blocks."""
-    contraction = contraction_of(task)
-    assert contraction is not None
-    found = []
-    for schedule in candidates(task, isa):
-        read = contraction
-        if schedule.copied is not None:
-            copied = with_copy(task, contraction, schedule.copied)
-            assert copied is not None
-            read = copied
-        roles = assign_roles(read, schedule.vector_operand)
-        if roles.rows:
-            found += [
-                replace(schedule, vectors_outer=True, depth=depth, row_block=0)
-                for depth in depths(roles.reduction)
-            ]
-    return found
-
-
-@pytest.mark.parametrize("name", TASKS)
-def test_sums_in_blocks_are_right_by_the_interpreter(name: str) -> None:
-    task = TASKS[name]
-    arrays = whole_inputs(task)
-    expected = evaluate_task(task, arrays)[0]
-    tiles = in_blocks(task, "avx2")
-    for schedule in tiles[:: max(len(tiles) // 12, 1)]:
-        assert_same(Case.of(task, schedule).interpret(arrays)[0], expected, 0.0, str(schedule))
-
-
-def test_sums_in_blocks_are_right_in_c(tmp_path: Path) -> None:
-    cases = []
-    for name in ("matmul by a constant", "convolution 2D", "grouped", "padded images"):
-        task = TASKS[name]
-        for kind in (None, "bias", "residual"):
-            other = task if kind is None or len(task.stages) > 1 else with_epilogue(task, kind)
-            tiles = in_blocks(other, "avx2")
-            cases += [Case.of(other, schedule) for schedule in tiles[:: max(len(tiles) // 6, 1)]]
-    target = Target.named(ISA_TARGETS[runnable_isas()[-1]])
-    if target.isa not in ("avx2", "avx512"):
-        pytest.skip("needs vectors of eight elements")
-    compiled = CompiledKernels(cases, tmp_path, target=Target.named("x86-64-v3"))
-    for number, case in enumerate(cases):
-        arrays = whole_inputs(case.task)
-        expected = evaluate_task(case.task, arrays)[0]
-        assert_same(compiled.run(number, arrays)[0], expected, 0.0, str(case.schedule))
-
-
-def with_packed_rows(task: Task, isa: str, parallel: bool = False) -> list[RegisterTile]:
-    """Tiles for the task whose rows are packed at run time: a tile at a time, two, or all rows."""
-    contraction = contraction_of(task)
-    assert contraction is not None
-    found = []
-    for schedule in candidates(task, isa, parallel):
-        read = contraction
-        if schedule.copied is not None:
-            copied = with_copy(task, contraction, schedule.copied)
-            assert copied is not None
-            read = copied
-        rows = assign_roles(read, schedule.vector_operand).rows
-        if not rows or schedule.source is VectorSource.RUNTIME:
-            continue
-        every = -(-rows[-1].extent // schedule.rows)
-        found += [
-            replace(
-                schedule, vectors_outer=True, row_packed=False, depth=0, grid=False, ahead=False,
-                panels_ahead=schedule.source is VectorSource.PACKED,
-                row_block=tiles * schedule.rows,
-            )
-            for tiles in sorted({1, 2, every})
-        ]  # fmt: skip
-    return list(dict.fromkeys(found))
-
-
-@pytest.mark.parametrize("name", TASKS)
-def test_rows_packed_at_run_time_are_right_by_the_interpreter(name: str) -> None:
-    task = TASKS[name]
-    arrays = whole_inputs(task)
-    expected = evaluate_task(task, arrays)[0]
-    tiles = with_packed_rows(task, "avx2", parallel=len(name) % 2 == 0)
-    for schedule in tiles[:: max(len(tiles) // 4, 1)]:
-        assert_same(Case.of(task, schedule).interpret(arrays)[0], expected, 0.0, str(schedule))
-
-
-def test_rows_packed_at_run_time_are_right_in_c(tmp_path: Path) -> None:
-    """Several tiles of rows and of columns, whole and not, with one thread and with two."""
-    tasks = [
-        matmul((), 37, 70, 19, constant=(False, True)),
-        matmul((3,), 21, 40, 5, constant=(False, True), shared=True),
-        with_epilogue(matmul((), 29, 67, 16, transposed=(True, False)), "bias"),
-        TASKS["padded images"],
-    ]
-    for isa in runnable_isas():
-        cases = []
-        for task in tasks:
-            for parallel in (False, True):
-                tiles = with_packed_rows(task, isa, parallel)
-                cases += [Case.of(task, tile) for tile in tiles[:: max(len(tiles) // 5, 1)]]
-        compiled = CompiledKernels(cases, tmp_path / isa, target=Target.named(ISA_TARGETS[isa]))
-        for number, case in enumerate(cases):
-            arrays = whole_inputs(case.task)
-            expected = evaluate_task(case.task, arrays)[0]
-            assert_same(compiled.run(number, arrays)[0], expected, 0.0, str(case.schedule))
-
-
-def test_packed_rows_keep_the_order_of_a_sum() -> None:
-    task = matmul((), 23, 40, 24, constant=(False, True))
-    rng = np.random.default_rng(7)
-    arrays = [rng.standard_normal(type.shape).astype(np.float32) for type in task.inputs]
-    for schedule in with_packed_rows(task, "avx2")[::9]:
-        whole = Case.of(task, replace(schedule, row_block=0)).interpret(arrays)[0]
-        found = Case.of(task, schedule).interpret(arrays)[0]
-        np.testing.assert_array_equal(found, whole, str(schedule))
-
-
-def test_one_block_of_all_rows_is_packed_by_all_threads() -> None:
-    task = matmul((), 24, 256, 16, constant=(False, True))
-    tile = next(t for t in with_packed_rows(task, "avx2", parallel=True) if t.rows == 4)
-    for block, space in ((24, Space.SHARED), (12, Space.SCRATCH)):
-        kernel = lower(task, replace(tile, row_block=block)).kernel
-        (panel,) = (buffer for buffer in kernel.scratch if buffer.name == "rows")
-        assert (panel.space, panel.size) == (space, block * 16)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"row_block": 7}, "expected blocks of a multiple of 4 rows, got 7"),
-        ({"vectors_outer": False}, "expected rows inside the loop over vector tiles"),
-        ({"row_packed": True}, "a broadcast factor not packed yet"),
-        ({"grid": True}, "expected rows inside the loop over vector tiles"),
-        ({"source": VectorSource.RUNTIME}, "expected rows inside the loop over vector tiles"),
-    ],
-)
-def test_what_does_not_go_with_packed_rows_is_refused(
-    change: dict[str, object], message: str
-) -> None:
-    task = matmul((), 24, 64, 16, constant=(False, True))
-    tile = next(t for t in with_packed_rows(task, "avx2") if t.rows == 4)
-    with pytest.raises(ScheduleError, match=message):
-        lower(task, replace(tile, **change))  # type: ignore[arg-type]
-
-
-def test_blocks_keep_the_order_of_a_sum() -> None:
-    """Not a bit of the result depends on where a sum is interrupted."""
-    task = matmul((), 9, 11, 24, constant=(False, True))
-    rng = np.random.default_rng(7)
-    arrays = [rng.standard_normal(type.shape).astype(np.float32) for type in task.inputs]
-    for schedule in in_blocks(task, "avx2")[::7]:
-        whole = Case.of(task, replace(schedule, depth=0)).interpret(arrays)[0]
-        found = Case.of(task, schedule).interpret(arrays)[0]
-        np.testing.assert_array_equal(found, whole, str(schedule))
-
-
-def test_blocks_divide_the_sum() -> None:
-    task = matmul((), 9, 11, 24, constant=(False, True))
-    schedule = in_blocks(task, "avx2")[0]
-    with pytest.raises(ScheduleError, match="expected a depth that divides 24 products"):
-        lower(task, replace(schedule, depth=5))
-    with pytest.raises(ScheduleError, match="expected rows inside the loop over vector tiles"):
-        lower(task, replace(schedule, vectors_outer=False))
-
-
-def test_blocks_are_taken_where_the_second_cache_is_too_slow() -> None:
-    """On small planes AVX2 would read panel and rows from the second cache, faster than it gives
-    them; tiles of AVX-512 compute longer on what they have read. A short sum stays near."""
-    deep = convolution((7, 7), (1, 1), channels=(2048, 512))
-    short = convolution((7, 7), (1, 1), channels=(64, 512))
-    for task, isa, expected in (
-        (deep, "avx2", True),
-        (deep, "avx512", False),
-        (short, "avx2", False),
-    ):
-        contraction, core = contraction_of(task), typical_core(isa)
-        assert contraction is not None
-        estimates = register_tiles(task, contraction, core, 1)
-        best = min(estimates, key=lambda estimate: estimate.cycles).schedule
-        assert bool(best.depth) == expected, str(best)
-        assert best.depth * best.vectors * best.lanes * 4 <= core.loads[0][0], str(best)
 
 
 # The form of the loops

@@ -1,0 +1,228 @@
+"""Register tiles in blocks: sums interrupted between blocks, and rows packed a block at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tensorgen.contraction import assign_roles, contraction_of
+from tensorgen.dense_copy import with_copy
+from tensorgen.expr import Axis
+from tensorgen.loop import (
+    Space,
+)
+from tensorgen.lower import lower
+from tensorgen.schedule import RegisterTile, ScheduleError, VectorSource
+from tensorgen.sketch_tiles import register_tiles
+from tensorgen.target import Target
+from tensorgen.task import Task
+from tests.compiled_kernels import (
+    ISA_TARGETS,
+    Case,
+    CompiledKernels,
+    assert_same,
+    evaluate_task,
+    runnable_isas,
+)
+from tests.contraction_tasks import (
+    convolution,
+    matmul,
+    typical_core,
+    whole_inputs,
+    with_epilogue,
+)
+from tests.contraction_tiles import TASKS, candidates
+
+
+def depths(axes: Sequence[Axis]) -> list[int]:
+    """The numbers of products that blocks of a sum over such axes can have."""
+    found, inside = {1}, 1
+    for axis in reversed(axes):
+        found |= {inside * d for d in range(1, axis.extent + 1) if axis.extent % d == 0}
+        inside *= axis.extent
+    return sorted(found)
+
+
+def in_blocks(task: Task, isa: str) -> list[RegisterTile]:
+    """Tiles for the task whose sums are taken in blocks."""
+    contraction = contraction_of(task)
+    assert contraction is not None
+    found = []
+    for schedule in candidates(task, isa):
+        read = contraction
+        if schedule.copied is not None:
+            copied = with_copy(task, contraction, schedule.copied)
+            assert copied is not None
+            read = copied
+        roles = assign_roles(read, schedule.vector_operand)
+        if roles.rows:
+            found += [
+                replace(schedule, vectors_outer=True, depth=depth, row_block=0)
+                for depth in depths(roles.reduction)
+            ]
+    return found
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_sums_in_blocks_are_right_by_the_interpreter(name: str) -> None:
+    task = TASKS[name]
+    arrays = whole_inputs(task)
+    expected = evaluate_task(task, arrays)[0]
+    tiles = in_blocks(task, "avx2")
+    for schedule in tiles[:: max(len(tiles) // 12, 1)]:
+        assert_same(Case.of(task, schedule).interpret(arrays)[0], expected, 0.0, str(schedule))
+
+
+def test_sums_in_blocks_are_right_in_c(tmp_path: Path) -> None:
+    cases = []
+    for name in ("matmul by a constant", "convolution 2D", "grouped", "padded images"):
+        task = TASKS[name]
+        for kind in (None, "bias", "residual"):
+            other = task if kind is None or len(task.stages) > 1 else with_epilogue(task, kind)
+            tiles = in_blocks(other, "avx2")
+            cases += [Case.of(other, schedule) for schedule in tiles[:: max(len(tiles) // 6, 1)]]
+    target = Target.named(ISA_TARGETS[runnable_isas()[-1]])
+    if target.isa not in ("avx2", "avx512"):
+        pytest.skip("needs vectors of eight elements")
+    compiled = CompiledKernels(cases, tmp_path, target=Target.named("x86-64-v3"))
+    for number, case in enumerate(cases):
+        arrays = whole_inputs(case.task)
+        expected = evaluate_task(case.task, arrays)[0]
+        assert_same(compiled.run(number, arrays)[0], expected, 0.0, str(case.schedule))
+
+
+def with_packed_rows(task: Task, isa: str, parallel: bool = False) -> list[RegisterTile]:
+    """Tiles for the task whose rows are packed at run time: a tile at a time, two, or all rows."""
+    contraction = contraction_of(task)
+    assert contraction is not None
+    found = []
+    for schedule in candidates(task, isa, parallel):
+        read = contraction
+        if schedule.copied is not None:
+            copied = with_copy(task, contraction, schedule.copied)
+            assert copied is not None
+            read = copied
+        rows = assign_roles(read, schedule.vector_operand).rows
+        if not rows or schedule.source is VectorSource.RUNTIME:
+            continue
+        every = -(-rows[-1].extent // schedule.rows)
+        found += [
+            replace(
+                schedule, vectors_outer=True, row_packed=False, depth=0, grid=False, ahead=False,
+                panels_ahead=schedule.source is VectorSource.PACKED,
+                row_block=tiles * schedule.rows,
+            )
+            for tiles in sorted({1, 2, every})
+        ]  # fmt: skip
+    return list(dict.fromkeys(found))
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_rows_packed_at_run_time_are_right_by_the_interpreter(name: str) -> None:
+    task = TASKS[name]
+    arrays = whole_inputs(task)
+    expected = evaluate_task(task, arrays)[0]
+    tiles = with_packed_rows(task, "avx2", parallel=len(name) % 2 == 0)
+    for schedule in tiles[:: max(len(tiles) // 4, 1)]:
+        assert_same(Case.of(task, schedule).interpret(arrays)[0], expected, 0.0, str(schedule))
+
+
+def test_rows_packed_at_run_time_are_right_in_c(tmp_path: Path) -> None:
+    """Several tiles of rows and of columns, whole and not, with one thread and with two."""
+    tasks = [
+        matmul((), 37, 70, 19, constant=(False, True)),
+        matmul((3,), 21, 40, 5, constant=(False, True), shared=True),
+        with_epilogue(matmul((), 29, 67, 16, transposed=(True, False)), "bias"),
+        TASKS["padded images"],
+    ]
+    for isa in runnable_isas():
+        cases = []
+        for task in tasks:
+            for parallel in (False, True):
+                tiles = with_packed_rows(task, isa, parallel)
+                cases += [Case.of(task, tile) for tile in tiles[:: max(len(tiles) // 5, 1)]]
+        compiled = CompiledKernels(cases, tmp_path / isa, target=Target.named(ISA_TARGETS[isa]))
+        for number, case in enumerate(cases):
+            arrays = whole_inputs(case.task)
+            expected = evaluate_task(case.task, arrays)[0]
+            assert_same(compiled.run(number, arrays)[0], expected, 0.0, str(case.schedule))
+
+
+def test_packed_rows_keep_the_order_of_a_sum() -> None:
+    task = matmul((), 23, 40, 24, constant=(False, True))
+    rng = np.random.default_rng(7)
+    arrays = [rng.standard_normal(type.shape).astype(np.float32) for type in task.inputs]
+    for schedule in with_packed_rows(task, "avx2")[::9]:
+        whole = Case.of(task, replace(schedule, row_block=0)).interpret(arrays)[0]
+        found = Case.of(task, schedule).interpret(arrays)[0]
+        np.testing.assert_array_equal(found, whole, str(schedule))
+
+
+def test_one_block_of_all_rows_is_packed_by_all_threads() -> None:
+    task = matmul((), 24, 256, 16, constant=(False, True))
+    tile = next(t for t in with_packed_rows(task, "avx2", parallel=True) if t.rows == 4)
+    for block, space in ((24, Space.SHARED), (12, Space.SCRATCH)):
+        kernel = lower(task, replace(tile, row_block=block)).kernel
+        (panel,) = (buffer for buffer in kernel.scratch if buffer.name == "rows")
+        assert (panel.space, panel.size) == (space, block * 16)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"row_block": 7}, "expected blocks of a multiple of 4 rows, got 7"),
+        ({"vectors_outer": False}, "expected rows inside the loop over vector tiles"),
+        ({"row_packed": True}, "a broadcast factor not packed yet"),
+        ({"grid": True}, "expected rows inside the loop over vector tiles"),
+        ({"source": VectorSource.RUNTIME}, "expected rows inside the loop over vector tiles"),
+    ],
+)
+def test_what_does_not_go_with_packed_rows_is_refused(
+    change: dict[str, object], message: str
+) -> None:
+    task = matmul((), 24, 64, 16, constant=(False, True))
+    tile = next(t for t in with_packed_rows(task, "avx2") if t.rows == 4)
+    with pytest.raises(ScheduleError, match=message):
+        lower(task, replace(tile, **change))  # type: ignore[arg-type]
+
+
+def test_blocks_keep_the_order_of_a_sum() -> None:
+    """Not a bit of the result depends on where a sum is interrupted."""
+    task = matmul((), 9, 11, 24, constant=(False, True))
+    rng = np.random.default_rng(7)
+    arrays = [rng.standard_normal(type.shape).astype(np.float32) for type in task.inputs]
+    for schedule in in_blocks(task, "avx2")[::7]:
+        whole = Case.of(task, replace(schedule, depth=0)).interpret(arrays)[0]
+        found = Case.of(task, schedule).interpret(arrays)[0]
+        np.testing.assert_array_equal(found, whole, str(schedule))
+
+
+def test_blocks_divide_the_sum() -> None:
+    task = matmul((), 9, 11, 24, constant=(False, True))
+    schedule = in_blocks(task, "avx2")[0]
+    with pytest.raises(ScheduleError, match="expected a depth that divides 24 products"):
+        lower(task, replace(schedule, depth=5))
+    with pytest.raises(ScheduleError, match="expected rows inside the loop over vector tiles"):
+        lower(task, replace(schedule, vectors_outer=False))
+
+
+def test_blocks_are_taken_where_the_second_cache_is_too_slow() -> None:
+    """On small planes AVX2 would read panel and rows from the second cache, faster than it gives
+    them; tiles of AVX-512 compute longer on what they have read. A short sum stays near."""
+    deep = convolution((7, 7), (1, 1), channels=(2048, 512))
+    short = convolution((7, 7), (1, 1), channels=(64, 512))
+    for task, isa, expected in (
+        (deep, "avx2", True),
+        (deep, "avx512", False),
+        (short, "avx2", False),
+    ):
+        contraction, core = contraction_of(task), typical_core(isa)
+        assert contraction is not None
+        estimates = register_tiles(task, contraction, core, 1)
+        best = min(estimates, key=lambda estimate: estimate.cycles).schedule
+        assert bool(best.depth) == expected, str(best)
+        assert best.depth * best.vectors * best.lanes * 4 <= core.loads[0][0], str(best)
