@@ -43,6 +43,9 @@ class Opened:
     in_c: Callable[[], Callable[[int], None]] | None = None
 
 
+Opener = Callable[[Case, int, Mapping[str, object]], Opened]
+"""Opens a case in an engine, with so many threads and with options."""
+
 TUNED = "tasor tuned"
 """Tasor once more, with the schedules that trials found."""
 
@@ -146,7 +149,7 @@ def _open_torch(case: Case, threads: int, options: Mapping[str, object]) -> Open
     return Opened(run, lambda: tuple(np.array(output.numpy()) for output in run()))
 
 
-_OPENERS: Mapping[str, Callable[[Case, int, Mapping[str, object]], Opened]] = {
+_OPENERS: Mapping[str, Opener] = {
     "tasor": _open_tasor,
     TUNED: _open_tuned,
     "onnxruntime": _open_onnxruntime,

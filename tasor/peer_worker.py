@@ -17,7 +17,7 @@ from statistics import median
 from typing import assert_never
 
 from tasor.peer_cases import Case
-from tasor.peer_engines import Opened, Outputs, open_model
+from tasor.peer_engines import Opened, Opener, Outputs
 
 _WARM_UP = 0.1
 """Share of a turn that is run before its timing starts: caches refill, clocks rise."""
@@ -102,7 +102,7 @@ def time_loops(repeat: Callable[[int], None], seconds: float) -> float:
     return median(samples[1:] or samples) / 1e6
 
 
-def serve(connection: Connection, engine: str, threads: int, cpus: tuple[int, ...]) -> None:
+def serve(connection: Connection, opener: Opener, threads: int, cpus: tuple[int, ...]) -> None:
     """Answer requests until the other end of the pipe closes."""
     # An interrupt reaches the whole process group; the parent then closes the pipe.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -122,7 +122,7 @@ def serve(connection: Connection, engine: str, threads: int, cpus: tuple[int, ..
                 case Load(case, options):
                     opened, loop = None, None
                     start = time.perf_counter()
-                    opened = open_model(engine, case, threads, options)
+                    opened = opener(case, threads, options)
                     seconds = time.perf_counter() - start
                     # Not part of loading the model: nobody but this comparison needs it.
                     loop = None if opened.in_c is None else opened.in_c()

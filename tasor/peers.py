@@ -15,6 +15,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -25,7 +26,7 @@ from typing import Self, assert_never
 import numpy as np
 
 from tasor.peer_cases import Case
-from tasor.peer_engines import PEERS, TUNED, Outputs, require_engines
+from tasor.peer_engines import PEERS, TUNED, Opener, Outputs, open_model, require_engines
 from tasor.peer_worker import Failed, Load, Loaded, Reply, Request, Timed, Turn, serve
 from tensorgen.schedule import Schedule
 from tensorgen.task import Task
@@ -226,8 +227,10 @@ class _Progress:
 class Comparison:
     """The engines side by side, each in its process; a context manager.
 
-    `options` go to `tasor.compile`. `timeout` (seconds) bounds every load and turn. Raises
-    ValueError for unknown engines or too many threads, MissingPackage for a missing engine.
+    `options` go to `tasor.compile`. `timeout` (seconds) bounds every load and turn. `guests` are
+    engines of the caller's own by name, each a function that another process can import; they take
+    their turns after the others. Raises ValueError for unknown engines or too many threads,
+    MissingPackage for a missing engine.
     """
 
     def __init__(
@@ -237,9 +240,11 @@ class Comparison:
         *,
         options: Mapping[str, object] | None = None,
         timeout: float = 1800.0,
+        guests: Mapping[str, Opener] | None = None,
     ) -> None:
         require_engines(engines)
-        self._engines = engines
+        self._guests = {} if guests is None else dict(guests)
+        self._engines = (*engines, *self._guests)
         self._threads = threads
         self._cpus = pinned_cpus(threads)
         self._options = {} if options is None else dict(options)
@@ -321,7 +326,8 @@ class Comparison:
         # Spawned, not forked: no engine may see what another has left in this process.
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
-        arguments = (theirs, engine, self._threads, self._cpus)
+        opener = self._guests.get(engine, partial(open_model, engine))
+        arguments = (theirs, opener, self._threads, self._cpus)
         process = context.Process(target=serve, args=arguments, name=f"peer-{engine}")
         process.start()
         theirs.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from tasor.peer_cases import Case, write_case
-from tasor.peer_engines import MissingPackage, engine_version, require_engines
+from tasor.peer_engines import MissingPackage, engine_version, open_model, require_engines
 from tasor.peer_worker import time_loops, time_turn
 from tasor.peers import Comparison, Failure, Row, Timing, deviation, pinned_cpus
 
@@ -181,3 +182,16 @@ def test_silence_is_a_failure(case: Case) -> None:
     with Comparison(("onnxruntime",), 1, timeout=0.001) as comparison:
         (failure,) = comparison.measure(case, seconds=0.1, rounds=1).results
     assert failure == Failure("onnxruntime", "no answer within 0.001 s")
+
+
+def test_guests_take_their_turns_after_the_others(case: Case) -> None:
+    guests = {"a guest": partial(open_model, "tasor"), "nobody": partial(open_model, "nobody")}
+    with Comparison(("onnxruntime",), 1, guests=guests) as comparison:
+        row = comparison.measure(case, seconds=0.2, rounds=2)
+    reference, guest, failure = row.results
+    assert isinstance(reference, Timing)
+    assert (reference.engine, reference.deviation) == ("onnxruntime", None)
+    assert isinstance(guest, Timing)
+    assert (guest.engine, guest.deviation) == ("a guest", 0.0)
+    assert guest.in_c is not None
+    assert failure == Failure("nobody", "KeyError: 'nobody'")
