@@ -82,8 +82,8 @@ class Quality:
 @dataclass(frozen=True, slots=True)
 class Summary:
     """Qualities of all cases with one knowledge: of the shares the geometric means and the least,
-    of the others the means; each case by its median over seeds. `enough` is how many cases have ENOUGH
-    by the last race, of how many."""
+    of the others the means; each case by its median over seeds. `enough` says how many cases have
+    ENOUGH by the last race, of how many."""
 
     knowledge: str
     first: float

@@ -2,8 +2,9 @@
 
 What it does: lets the tuner's own search make its trials for the longest kernel of an operator,
 watches what its cost model learns and how long that takes it, and measures so many other points of
-the same space, with more runs than a trial has, beside the best schedule of the search. In the end
-those that were fast, or were expected to be, race once more. Figures are in the seconds of the search.
+the same space beside the best schedule of the search, with more runs than a trial has. In the end
+those that were fast, or were expected to be, race once more. Figures are in the seconds of the
+search.
 What it does not: judge a model (`cost_model_quality`).
 """
 
