@@ -64,9 +64,10 @@ def main(words: Sequence[str] | None = None) -> int:
                     f"{transfer.network}, seed {seed}: {transfer.share:.3f} of the tuned speed",
                     markup=False,
                 )
-    table = Table(*TITLES)
-    for name in dict.fromkeys(transfer.network for transfer in found):
-        table.add_row(*cells(found, name))
+    names = dict.fromkeys(transfer.network for transfer in found)
+    table = Table(show_header=False)
+    for row in zip(TITLES, *(cells(found, name) for name in names), strict=True):
+        table.add_row(*row)
     Console().print(table)
     if arguments.markdown is not None:
         arguments.markdown.write_text(markdown(found, arguments), encoding="utf-8")
