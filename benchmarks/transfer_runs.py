@@ -33,6 +33,7 @@ from tasor.pipeline import Question, Settings, Stages, library_name
 from tasor.suites.sources import Source
 from tasor.tune_request import TuneRequest
 from tensorgen.calls_in_c import repeated_calls
+from tensorgen.tune.local_measurer import LocalMeasurer
 from tensorgen.tune.records import Miss, TrialRecords
 from tensorgen.tune.trial import setting_of
 from tensorgen.version import tasor_version
@@ -46,11 +47,18 @@ Loop = Callable[[int], None]
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """How long a library takes, in seconds: the median over its turns, and what the kernels of a
-    run take together as tuning has them (None where it has no figures)."""
+    """How long a library takes, in seconds: the median over its turns, what its kernels took
+    together one by one just before, and what tuning predicts that they take (None where it has no
+    figures)."""
 
     seconds: float
+    kernels: float
     predicted: float | None = None
+
+    @property
+    def kernels_share(self) -> float:
+        """What the kernels took one by one, as a share of what the library takes."""
+        return self.kernels / self.seconds
 
     @property
     def predicted_share(self) -> float | None:
@@ -139,12 +147,12 @@ def transfer(
     question, usual = compiled(case, settings)
     recorded = recorded_stages(question, usual, settings, records)
     model, result = tuned(question, usual, settings, asked, own)
-    turns = turns_of(
-        case,
-        [CompiledModel(question, stages) for stages in (usual, recorded, model.stages)],
-        settings.threads,
-        asked,
-    )
+    libraries = (usual, recorded, model.stages)
+    models = [CompiledModel(question, stages) for stages in libraries]
+    with LocalMeasurer(settings.target, settings.threads, drafts=False) as measurer:
+        kernels = [kernel_seconds(stages, measurer) for stages in libraries]
+    turns = turns_of(case, models, settings.threads, asked)
+    medians = [median(column) for column in zip(*turns, strict=True)]
     on_file = _on_file(usual, settings, records)
     before = {name: usual_seconds(task) for name, task in result.tasks.items()}
     after = {name: tuned_seconds(task) for name, task in result.tasks.items()}
@@ -162,9 +170,9 @@ def transfer(
             )
         ),
         (
-            Timing(median(turn[0] for turn in turns), predicted_seconds(model.counts, before)),
-            Timing(median(turn[1] for turn in turns)),
-            Timing(median(turn[2] for turn in turns), predicted_seconds(model.counts, after)),
+            Timing(medians[0], kernels[0], predicted_seconds(model.counts, before)),
+            Timing(medians[1], kernels[1]),
+            Timing(medians[2], kernels[2], predicted_seconds(model.counts, after)),
         ),
         (ratio(turns, 0, 1), ratio(turns, 0, 2)),
         ratio(turns, 2, 1),
@@ -202,6 +210,15 @@ def predicted_seconds(counts: Mapping[str, int], seconds: Mapping[str, float]) -
     """The kernels of one run together; None if one of them has no figure."""
     whole = sum(count * seconds[name] for name, count in counts.items())
     return whole if whole < inf else None
+
+
+def kernel_seconds(stages: Stages, measurer: LocalMeasurer) -> float:
+    """The kernels of one run together, each measured by itself. Raises BuildError and
+    MeasureError."""
+    compilation = stages.compilation
+    chosen = list(zip(compilation.tasks, compilation.schedules, strict=True))
+    figures = zip(compilation.runs, measurer.seconds(chosen), strict=True)
+    return sum(count * seconds for count, seconds in figures)
 
 
 def usual_seconds(task: TunedTask) -> float:

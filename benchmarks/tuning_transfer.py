@@ -38,7 +38,7 @@ SUITE_OF = dict.fromkeys(NETWORKS, "networks") | {model.name: "real" for model i
 TITLES = (
     "network", "kernels", "on file", "of the time", "taken", "without trials", "with records",
     "tuned", "records' gain", "tuned gain", "records / tuned", "predicted without trials",
-    "predicted tuned",
+    "predicted tuned", "kernels without trials", "kernels tuned",
 )  # fmt: skip
 
 
@@ -130,6 +130,7 @@ def cells(found: Sequence[Transfer], network: str) -> tuple[str, ...]:
         *(f"{median(transfer.gains[place] for transfer in own):.3f}" for place in range(2)),
         f"{median(transfer.share for transfer in own):.3f}",
         *(_predicted(own, place) for place in (0, 2)),
+        *(f"{median(t.timings[place].kernels_share for t in own):.3f}" for place in (0, 2)),
     )
 
 
@@ -161,7 +162,9 @@ def markdown(found: Sequence[Transfer], arguments: argparse.Namespace) -> str:
         "these have another schedule than without trials. The three libraries run in turns in one",
         "process; gains over the one without trials, and the speed with records as a share of the",
         "tuned speed, are medians over turns, then over seeds. Predicted is the sum of the",
-        "kernels' seconds in their last races, as a share of what a call of the library takes.",
+        "kernels' seconds in their last races, as a share of what a call of the library takes. The",
+        "last columns have the kernels' seconds one by one just before the turns instead: less time",
+        "for the machine to change.",
         "",
         f"| {' | '.join(TITLES)} |",
         f"|---|{'|'.join(['--:'] * (len(TITLES) - 1))}|",

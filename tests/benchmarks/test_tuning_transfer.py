@@ -79,8 +79,9 @@ def test_predictions_are_those_of_the_last_race_or_of_trials_where_there_was_non
 def test_a_network_takes_what_its_kernels_take() -> None:
     assert predicted_seconds({"a": 2, "b": 1}, {"a": 1.5, "b": 1.0}) == 4.0
     assert predicted_seconds({"a": 2, "b": 1}, {"a": 1.5, "b": inf}) is None
-    assert Timing(2.0, 1.5).predicted_share == 0.75
-    assert Timing(2.0).predicted_share is None
+    assert Timing(2.0, 1.0, 1.5).predicted_share == 0.75
+    assert Timing(2.0, 1.0).kernels_share == 0.5
+    assert Timing(2.0, 1.0).predicted_share is None
 
 
 def test_each_turn_begins_with_another_library() -> None:
@@ -122,6 +123,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
     """No kernel is measured, and no library timed: they take 4, 3 and 2 seconds."""
     machine = typical_machine(settings.target)
     monkeypatch.setattr(measuring_place, "LocalMeasurer", AtOnce)
+    monkeypatch.setattr(transfer_runs, "LocalMeasurer", AtOnce)
     monkeypatch.setattr(measuring_place, "calibrated", lambda *_: machine)
     monkeypatch.setattr(transfer_runs, "turns_of", lambda *_: [(4.0, 3.0, 2.0)] * 3)
 
@@ -145,6 +147,8 @@ def test_an_equal_kernel_takes_its_schedule_from_the_file(
     assert with_records is None
     assert own is not None
     assert own < usual
+    assert same.timings[0].kernels == usual
+    assert same.timings[2].kernels == own
     assert same.trials == 16
     assert (other.network, other.on_file, other.covered, other.taken) == ("c", 0, 0.0, 0)
     # What the others tried is no part of the file.
@@ -169,7 +173,7 @@ def test_libraries_are_built_and_take_turns(settings: Settings, tmp_path: Path) 
 
 
 def transfer(network: str, seed: int, share: float, predicted: float | None = 0.5) -> Transfer:
-    timings = (Timing(1.0, predicted), Timing(0.9), Timing(0.8, predicted))
+    timings = (Timing(1.0, 0.7, predicted), Timing(0.9, 0.7), Timing(0.8, 0.6, predicted))
     return Transfer(
         "resnet50", network, seed, 20, 5, 0.25, 4, timings, (1.1, 1.25), share, 1280, 100.0
     )
@@ -186,8 +190,9 @@ def test_rows_are_medians_over_seeds() -> None:
     assert row["of the time"] == "25%"
     assert row["with records"] == "900.000 ms"
     assert (row["predicted without trials"], row["predicted tuned"]) == ("0.500", "0.625")
+    assert (row["kernels without trials"], row["kernels tuned"]) == ("0.700", "0.750")
     none = [transfer("a", 0, 0.8, None)]
-    assert cells(none, "a")[-1] == "none"
+    assert cells(none, "a")[-3] == "none"
 
 
 def test_the_page_has_every_network(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
