@@ -42,6 +42,10 @@ from tensorgen.tune.local_measurer import LocalMeasurer
 
 PROGRAM = "benchmarks.cost_model_quality"
 
+LEAST_DRAWS = 4
+"""A kernel with fewer draws for each at the top is passed over: its search measures nearly all of
+its space, and whatever is named is among the best."""
+
 TITLES = (
     "fitted to", "first", "least", "again", "least", f"from {ENOUGH}", "rank correlation", "fast",
     "seconds",
@@ -78,7 +82,7 @@ def main(words: Sequence[str] | None = None) -> int:
             f"rank correlation {judged.correlation:.2f}"
         )
     table = Table(*TITLES)
-    for knowledge in KNOWLEDGE:
+    for knowledge in KNOWLEDGE if found else ():
         table.add_row(*summary_of(found, knowledge).cells())
     Console().print(table)
     if arguments.markdown is not None:
@@ -112,6 +116,9 @@ def measured(
                 samples.append(sampled(case, asked, settings, machine, measurer, careful))
                 tell(f"{case.name}, seed {seed}: {len(samples[-1].draws)} draws")
             for number, sample in enumerate(samples):
+                if len(sample.draws) < LEAST_DRAWS * arguments.top:
+                    tell(f"{sample.case}, seed {seed}: passed over, its search leaves too few")
+                    continue
                 ranked = rankings(samples, number, seed)
                 again = raced_again(sample, finalists(sample, ranked, arguments.top), careful)
                 for ranking in ranked:
@@ -135,11 +142,15 @@ def markdown(found: Sequence[Quality], arguments: argparse.Namespace) -> str:
         f"trials; {arguments.draws} other points of the space are drawn at random and measured. A",
         "new model is fitted to the trials of that search, to those of the other operators, to",
         "both, or to as many of the draws, and ranks the draws that it was not fitted to; with",
-        f"`nothing` it is the estimate. The best of its top {arguments.top} counts by its speed,",
-        "as a share of the speed of the best of all that it ranks, by the first figures and by",
-        "those of one more race, in which the tops of all rankings and the fastest draws take",
-        "turns. Rank correlations are Spearman's; `fast` is among the fastest quarter. Seconds are",
-        "those of learning everything at once and ranking once. Medians over seeds.",
+        "`nothing` it is the estimate, and `the figures` is the order of the first figures, which",
+        "says how much of the rest is chance.",
+        "",
+        f"Of those that a ranking names, its top {arguments.top}, the best one counts: its speed",
+        "as a share of that of the best of all draws that are ranked, by the `first` figures, and",
+        "`again` by one more race of the tops of all rankings and the fastest draws, in turns.",
+        "Rank correlations are Spearman's, `fast` among the fastest quarter. Seconds are those of",
+        "learning everything at once and ranking once. Medians over seeds. Kernels of which the",
+        f"search leaves fewer than {LEAST_DRAWS * arguments.top} points are passed over.",
         "",
         "## All operators",
         "",
@@ -149,7 +160,8 @@ def markdown(found: Sequence[Quality], arguments: argparse.Namespace) -> str:
         f"| {' | '.join(TITLES)} |",
         f"|---|{'|'.join(['--:'] * (len(TITLES) - 1))}|",
     ]
-    lines += [f"| {' | '.join(summary_of(found, name).cells())} |" for name in KNOWLEDGE]
+    known = KNOWLEDGE if found else ()
+    lines += [f"| {' | '.join(summary_of(found, name).cells())} |" for name in known]
     lines += [
         "",
         "## Each operator",

@@ -24,11 +24,13 @@ from benchmarks.ranking import (
 from tensorgen.tune.cost_model import LearnedModel
 from tensorgen.tune.strategy import AnalyticalScores, Scores
 
-NOTHING, SEARCH, OTHERS, BOTH, DRAWS = KNOWLEDGE = (
+NOTHING, SEARCH, OTHERS, BOTH, DRAWS, FIGURES = KNOWLEDGE = (
     "nothing", "its search", "other operators", "its search and others", "some draws",
+    "the figures",
 )  # fmt: skip
 """What a model is fitted to. `nothing` leaves the estimate, and `some draws` are as many as its
-search made trials: what can be learned of a kernel from points like those that are ranked."""
+search made trials: what can be learned of a kernel from points like those that are ranked. `the
+figures` is no model but the order of the first figures: what of the last race is chance."""
 
 
 ENOUGH = 0.97
@@ -122,9 +124,13 @@ def rankings(samples: Sequence[Sample], number: int, seed: int) -> tuple[Ranking
         ),
     }
     told = {NOTHING: (), **told, BOTH: (*told[OTHERS], *told[SEARCH])}
-    return tuple(
-        _ranking(sample, knowledge, told[knowledge], len(some) if knowledge == DRAWS else 0, seed)
-        for knowledge in KNOWLEDGE
+    figures = Ranking(FIGURES, 0, tuple(range(len(sample.draws))), sample.seconds, 0.0)
+    return (
+        *(
+            _ranking(sample, name, told[name], len(some) if name == DRAWS else 0, seed)
+            for name in KNOWLEDGE[:-1]
+        ),
+        figures,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from math import inf
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from benchmarks import cost_model_quality
 from benchmarks.cost_model_ranking import (
     BOTH,
     DRAWS,
+    FIGURES,
     KNOWLEDGE,
     NOTHING,
     OTHERS,
@@ -145,7 +147,8 @@ def test_models_know_what_they_may() -> None:
     found = {ranking.knowledge: ranking for ranking in rankings(samples, 0, 0)}
     assert tuple(found) == KNOWLEDGE
     learned = {name: ranking.learned for name, ranking in found.items()}
-    assert learned == {NOTHING: 0, SEARCH: 24, OTHERS: 32, BOTH: 56, DRAWS: 20}
+    assert learned == {NOTHING: 0, SEARCH: 24, OTHERS: 32, BOTH: 56, DRAWS: 20, FIGURES: 0}
+    assert found[FIGURES].predicted == samples[0].seconds
     for name, ranking in found.items():
         assert ranking.places == tuple(range(20 if name == DRAWS else 0, 40))
         assert len(ranking.predicted) == len(ranking.places)
@@ -166,9 +169,10 @@ def test_an_estimate_that_is_right_finds_the_best() -> None:
     assert judged.search_gain >= 1.0
 
 
+@cache
 def fixed() -> tuple[Sample, Ranking]:
     """Six draws, of which the ranking takes the fourth for the fastest and sees five."""
-    whole = sample(draws=6)
+    whole = sample(draws=6, trials=4)
     known = replace(whole, seconds=(1.0, 4.0, 2.0, 3.0, inf, 2.5), usual=2.0, best_seconds=1.0)
     return known, Ranking("x", 9, (1, 2, 3, 4, 5), (5.0, 2.0, 1.0, 1.5, 4.0), 0.5)
 
@@ -239,6 +243,19 @@ def test_the_page_has_every_operator_and_what_each_model_knew(tmp_path: Path) ->
     assert "--draws 24 --top 4 --seeds 2 --trials 16 --threads 1 --markdown FILE" in text
     assert text.index("### small") < text.index("### large")
     assert all(text.count(f"| {name} |") == 3 for name in KNOWLEDGE)
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_kernel_that_leaves_too_few_draws_is_passed_over(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "page.md"
+    asked = ["--seeds", "1", "--trials", "8", "--draws", "11", "--top", "3"]
+    assert cost_model_quality.main([*asked, "--markdown", str(page)]) == 0
+    told = capsys.readouterr().err
+    assert told.count("passed over") == 2
+    assert "small, seed 0: passed over" in told
+    assert "fewer than 12 points" in page.read_text()
 
 
 @pytest.mark.parametrize("words", [["--draws", "0"], ["--top", "x"], ["--only", "("]])
