@@ -62,6 +62,7 @@ def case(name: str, *tasks: Task) -> Prepared:
     return Prepared(name, named, Network("0", dict.fromkeys(named, 1)))
 
 
+@cache
 def space(task: Task = LARGE) -> Space:
     return space_of(task, SETTINGS.target, 1, MACHINE)
 
