@@ -23,6 +23,7 @@ from benchmarks.arguments import count_of
 from benchmarks.cost_model_ranking import (
     ENOUGH,
     KNOWLEDGE,
+    SEARCH,
     Quality,
     finalists,
     medians,
@@ -148,9 +149,10 @@ def markdown(found: Sequence[Quality], arguments: argparse.Namespace) -> str:
         f"Of those that a ranking names, its top {arguments.top}, the best one counts: its speed",
         "as a share of that of the best of all draws that are ranked, by the `first` figures, and",
         "`again` by one more race of the tops of all rankings and the fastest draws, in turns.",
-        "Rank correlations are Spearman's, `fast` among the fastest quarter. Seconds are those of",
-        "learning everything at once and ranking once. Medians over seeds. Kernels of which the",
-        f"search leaves fewer than {LEAST_DRAWS * arguments.top} points are passed over.",
+        "Rank correlations are Spearman's: of all draws with their first figures, and `fast` of",
+        "those in that race with the figures of it. Seconds are those of learning everything at",
+        "once and ranking once. Medians over seeds. Kernels of which the search leaves fewer than",
+        f"{LEAST_DRAWS * arguments.top} points are passed over.",
         "",
         "## All operators",
         "",
@@ -162,14 +164,18 @@ def markdown(found: Sequence[Quality], arguments: argparse.Namespace) -> str:
     ]
     known = KNOWLEDGE if found else ()
     lines += [f"| {' | '.join(summary_of(found, name).cells())} |" for name in known]
+    cases = dict.fromkeys(judged.case for judged in found)
+    most = max((medians(found, case, SEARCH)["search_share"] for case in cases), default=0.0)
     lines += [
+        "",
+        f"Learning and scoring took at most {most:.1%} of the time of a search.",
         "",
         "## Each operator",
         "",
         "The best draw and the best of the search are told as times as fast as without trials; the",
         "model's share is that of the time of the search which went into learning and scoring.",
     ]
-    for case in dict.fromkeys(judged.case for judged in found):
+    for case in cases:
         any_of = medians(found, case, KNOWLEDGE[0])
         lines += [
             "",

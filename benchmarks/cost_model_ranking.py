@@ -15,7 +15,6 @@ from statistics import fmean, median
 
 from benchmarks.cost_model_samples import Observation, Sample
 from benchmarks.ranking import (
-    fast_correlation,
     geometric_mean,
     leading,
     rank_correlation,
@@ -59,7 +58,8 @@ class Quality:
 
     `first` is the speed of the best of its top as a share of that of the best of all it ranks, by
     the first figures; `again` the same by those of the race of the fastest. `correlation` is the
-    rank correlation, `fast` that among the fastest quarter. `spent` seconds went into learning and
+    rank correlation with the first figures, `fast` that among the finalists with those of their
+    race. `spent` seconds went into learning and
     ranking. `search_share` is the part of the time of the kernel's search that its model took.
     `draws_gain` says how many times as fast as the schedule without trials the best draw is,
     `search_gain` the same of the best of the search, and `failed` how many draws gave no figure.
@@ -165,6 +165,8 @@ def quality(
     """How good a ranking is; `again` has the seconds of the finalists' race."""
     own = ranking.top(top)
     measured = [sample.seconds[place] for place in ranking.places]
+    predicted = dict(zip(ranking.places, ranking.predicted, strict=True))
+    raced = [place for place in ranking.places if place in again]
     return Quality(
         case=sample.case,
         seed=seed,
@@ -178,7 +180,9 @@ def quality(
             [again.get(place, inf) for place in ranking.places],
         ),
         correlation=rank_correlation(ranking.predicted, measured),
-        fast=fast_correlation(ranking.predicted, measured),
+        fast=rank_correlation(
+            [predicted[place] for place in raced], [again[place] for place in raced]
+        ),
         spent=ranking.spent,
         search_share=sample.model_seconds / sample.search_seconds,
         draws_gain=sample.usual / min(sample.seconds, default=inf),

@@ -13,9 +13,6 @@ from statistics import fmean
 import numpy as np
 from scipy.stats import rankdata
 
-FAST = 0.25
-"""The part of all figures that is fast: among those, ranks matter most."""
-
 
 def leading(seconds: Sequence[float], count: int) -> tuple[int, ...]:
     """The places of the least seconds, at most so many, the least first; equals in their order."""
@@ -43,15 +40,6 @@ def rank_correlation(predicted: Sequence[float], measured: Sequence[float]) -> f
     one, other = one - one.mean(), other - other.mean()
     size = float(np.sqrt((one @ one) * (other @ other)))
     return float(one @ other) / size if size > 0 else 0.0
-
-
-def fast_correlation(predicted: Sequence[float], measured: Sequence[float]) -> float:
-    """The rank correlation among the fastest of those with figures, a quarter of them."""
-    timed = [place for place, seconds in enumerate(measured) if seconds < inf]
-    count = round(len(timed) * FAST)
-    places = leading([measured[place] for place in timed], count)
-    fast = [timed[place] for place in places]
-    return rank_correlation([predicted[place] for place in fast], [measured[n] for n in fast])
 
 
 def geometric_mean(values: Sequence[float]) -> float:

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
 from benchmarks.ranking import (
-    fast_correlation,
     geometric_mean,
     leading,
     rank_correlation,
@@ -59,14 +58,6 @@ def test_what_gave_no_figure_has_no_rank() -> None:
     assert rank_correlation([1.0, 2.0, 3.0, 0.5], [1.0, 2.0, 3.0, inf]) == pytest.approx(1.0)
     assert rank_correlation([1.0, inf], [1.0, 2.0]) == 0.0
     assert rank_correlation([], []) == 0.0
-
-
-def test_the_fast_ones_are_those_that_were_measured_to_be() -> None:
-    measured = [float(n) for n in range(1, 13)]
-    predicted = [3.0, 2.0, 1.0, *measured[3:]]
-    assert fast_correlation(predicted, measured) == pytest.approx(-1.0)
-    assert rank_correlation(predicted, measured) > 0.9
-    assert fast_correlation([*predicted, 0.1], [*measured, inf]) == pytest.approx(-1.0)
 
 
 @given(st.lists(st.floats(0.01, 1.0), min_size=1, max_size=8))
