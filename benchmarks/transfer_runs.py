@@ -1,21 +1,20 @@
 """Records of one network given to another, and the libraries that come of it, timed in turns.
 
 What it does: tunes a network into a file of trials; compiles others without trials, with the
-schedules of that file and no new trial, and tuned by as many trials of their own; and times the
-three libraries of each in turns. What it does not: judge (`tuning_transfer`).
+schedules of that file and no new trial, and tuned by as many trials of their own; and has the
+three libraries of each timed (`library_turns`). What it does not: judge (`tuning_transfer`).
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
+from benchmarks.library_turns import ratio, turns_of
 from tasor.compiled_model import CompiledModel
 from tasor.model_tuning import (
     FailedModel,
@@ -27,12 +26,9 @@ from tasor.model_tuning import (
     tuned_models,
 )
 from tasor.peer_cases import Case
-from tasor.peer_worker import time_loops
-from tasor.peers import pinned_cpus
 from tasor.pipeline import Question, Settings, Stages, library_name
 from tasor.suites.sources import Source
 from tasor.tune_request import TuneRequest
-from tensorgen.calls_in_c import repeated_calls
 from tensorgen.tune.local_measurer import LocalMeasurer
 from tensorgen.tune.records import Miss, TrialRecords
 from tensorgen.tune.trial import setting_of
@@ -40,9 +36,6 @@ from tensorgen.version import tasor_version
 
 LIBRARIES = ("without trials", "with records", "tuned")
 """The libraries of a network, in the order of their figures."""
-
-Loop = Callable[[int], None]
-"""Calls a library so many times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +144,7 @@ def transfer(
     models = [CompiledModel(question, stages) for stages in libraries]
     with LocalMeasurer(settings.target, settings.threads, drafts=False) as measurer:
         kernels = [kernel_seconds(stages, measurer) for stages in libraries]
-    turns = turns_of(case, models, settings.threads, asked)
+    turns = turns_of(case, models, settings.threads, asked.turns, asked.turn_seconds)
     medians = [median(column) for column in zip(*turns, strict=True)]
     on_file = _on_file(usual, settings, records)
     before = {name: usual_seconds(task) for name, task in result.tasks.items()}
@@ -179,11 +172,6 @@ def transfer(
         sum(task.state.trials for task in result.tasks.values()),
         result.history.seconds,
     )
-
-
-def ratio(turns: Sequence[Sequence[float]], one: int, other: int) -> float:
-    """The median over turns of the seconds of one library over those of another one."""
-    return median(turn[one] / turn[other] for turn in turns)
 
 
 def _on_file(stages: Stages, settings: Settings, records: Path) -> tuple[str, ...]:
@@ -231,46 +219,3 @@ def usual_seconds(task: TunedTask) -> float:
 def tuned_seconds(task: TunedTask) -> float:
     """A call of a kernel as tuned; the same as without trials where there was no race."""
     return task.choice.seconds if task.choice.seconds < inf else usual_seconds(task)
-
-
-def turns_of(
-    case: Case, models: Sequence[CompiledModel], threads: int, asked: Asked
-) -> list[tuple[float, ...]]:
-    """Seconds of a call of each model, once for each turn; each turn begins with another one."""
-    with pinned(threads):
-        loops = [_loop(case, model) for model in models]
-        return in_turns(loops, asked.turns, asked.turn_seconds)
-
-
-def _loop(case: Case, model: CompiledModel) -> Loop:
-    given = dict(case.inputs)
-    inputs = [given[port.name] for port in model.inputs]
-    return repeated_calls(model.library, inputs, model.empty_outputs())
-
-
-def in_turns(loops: Sequence[Loop], turns: int, seconds: float) -> list[tuple[float, ...]]:
-    """Seconds of a call of each loop in each turn, which lasts so many seconds for each; whoever
-    was first is last in the next one. A call before its figures brings back caches."""
-    found = []
-    for turn in range(turns):
-        figures = [0.0] * len(loops)
-        for step in range(len(loops)):
-            number = (turn + step) % len(loops)
-            loops[number](1)
-            figures[number] = time_loops(loops[number], seconds) / 1e3
-        found.append(tuple(figures))
-    return found
-
-
-@contextmanager
-def pinned(threads: int) -> Iterator[None]:
-    """Meanwhile this process keeps to the processors of a comparison, as engines do."""
-    cpus = pinned_cpus(threads)
-    before = os.sched_getaffinity(0) if cpus else set()
-    if cpus:
-        os.sched_setaffinity(0, cpus)
-    try:
-        yield
-    finally:
-        if before:
-            os.sched_setaffinity(0, before)

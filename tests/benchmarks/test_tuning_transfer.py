@@ -1,9 +1,8 @@
-"""Records for other networks: shares, sums, turns, libraries by their schedules, and the page."""
+"""Records for other networks: shares, sums, libraries by their schedules, and the page."""
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from math import inf
@@ -19,20 +18,14 @@ from benchmarks.transfer_runs import (
     Transfer,
     compiled,
     covered,
-    in_turns,
-    pinned,
     predicted_seconds,
-    ratio,
     transfers,
     tuned_seconds,
-    turns_of,
     usual_seconds,
 )
 from benchmarks.tuning_transfer import cells, markdown
 from tasor import measuring_place
-from tasor.compiled_model import CompiledModel
-from tasor.peer_cases import Case, write_case
-from tasor.peers import pinned_cpus
+from tasor.peer_cases import write_case
 from tasor.pipeline import Settings, settings_of
 from tasor.suites.sources import Source
 from tensorgen.build import ToolMissing, find_compiler
@@ -51,12 +44,6 @@ def source(name: str, rows: int = 4, model: Callable[[], onnx.ModelProto] = smal
         name,
         lambda path: write_case(path, model(), name=name, group="g", shapes={"x": (rows, 6)}),
     )
-
-
-def test_a_gain_is_the_median_of_ratios_within_turns() -> None:
-    turns = [(2.0, 1.0), (8.0, 2.0), (3.0, 3.0)]
-    assert ratio(turns, 0, 1) == 2.0
-    assert ratio(turns, 1, 0) == 0.5
 
 
 def test_what_is_on_file_is_told_by_its_part_of_the_time() -> None:
@@ -82,31 +69,6 @@ def test_a_network_takes_what_its_kernels_take() -> None:
     assert Timing(2.0, 1.0, 1.5).predicted_share == 0.75
     assert Timing(2.0, 1.0).kernels_share == 0.5
     assert Timing(2.0, 1.0).predicted_share is None
-
-
-def test_each_turn_begins_with_another_library() -> None:
-    calls: list[int] = []
-
-    def loop(number: int) -> Callable[[int], None]:
-        return lambda count: calls.append(number)
-
-    turns = in_turns([loop(0), loop(1), loop(2)], 4, 1e-9)
-    assert len(turns) == 4
-    assert all(len(turn) == 3 and min(turn) >= 0 for turn in turns)
-    order = [n for place, n in enumerate(calls) if not place or calls[place - 1] != n]
-    # 0 1 2, 1 2 0, 2 0 1, 0 1 2, of which equal neighbours are told once.
-    assert order == [0, 1, 2, 1, 2, 0, 2, 0, 1, 0, 1, 2]
-
-
-@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="the system cannot pin")
-def test_this_process_is_pinned_for_a_while() -> None:
-    before = os.sched_getaffinity(0)
-    with pinned(1):
-        assert os.sched_getaffinity(0) == set(pinned_cpus(1))
-    assert os.sched_getaffinity(0) == before
-    with pytest.raises(KeyError), pinned(1):
-        raise KeyError
-    assert os.sched_getaffinity(0) == before
 
 
 @pytest.fixture
@@ -162,14 +124,6 @@ def test_a_model_that_cannot_be_compiled_is_named(settings: Settings, tmp_path: 
     (tmp_path / "m.onnx").write_bytes(b"no model")
     with pytest.raises(ValueError, match=r"^m: "):
         compiled(case, settings)
-
-
-def test_libraries_are_built_and_take_turns(settings: Settings, tmp_path: Path) -> None:
-    case: Case = source("m").write(tmp_path / "m.onnx")
-    question, stages = compiled(case, settings)
-    turns = turns_of(case, [CompiledModel(question, stages)] * 2, 1, ASKED)
-    assert len(turns) == 3
-    assert all(0 < seconds < 1 for turn in turns for seconds in turn)
 
 
 def transfer(network: str, seed: int, share: float, predicted: float | None = 0.5) -> Transfer:
