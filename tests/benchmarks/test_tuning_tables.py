@@ -18,7 +18,7 @@ from tensorgen.tune.staged import STRATEGY_NAMES
 from tensorgen.tune.task_scheduler import Network
 from tensorgen.typical_machine import typical_machine
 from tests.contraction_tasks import matmul
-from tests.measured_at_once import StandIn
+from tests.measured_at_once import AtOnce
 
 A, B = Variant("a"), Variant("b", strategy="random")
 
@@ -79,24 +79,11 @@ def prepared(*_: object) -> Iterator[Prepared]:
     yield Prepared("products", tasks, Network("0", {"small": 1, "large": 2}))
 
 
-class Measurer(StandIn):
-    """Measures at once, whatever it is made for."""
-
-    def __init__(self, *_: object, **__: object) -> None:
-        super().__init__()
-
-    def __enter__(self) -> Measurer:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        return
-
-
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Nothing is compiled or measured."""
     machine = typical_machine(settings_of("host", 1).target)
-    monkeypatch.setattr(tuning_runs, "LocalMeasurer", Measurer)
+    monkeypatch.setattr(tuning_runs, "LocalMeasurer", AtOnce)
     monkeypatch.setattr(tuning_runs, "calibrated", lambda *_: machine)
     monkeypatch.setattr(tuning_tables, "prepared", prepared)
 

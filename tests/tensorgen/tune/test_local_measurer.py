@@ -35,7 +35,7 @@ from tensorgen.tune.outcome import (
     seconds_of,
 )
 from tests.contraction_tasks import convolution, matmul, padded, with_epilogue
-from tests.tensorgen.test_lower_contraction import candidates
+from tests.contraction_tiles import candidates
 
 HOST = host_target()
 TASK = matmul((), 24, 48, 32, constant=(False, True))
