@@ -25,7 +25,14 @@ class StandIn(Measurer):
         self.batches: list[tuple[Task, int]] = []
         self._drift, self._seconds, self._now = drift, seconds, 1.0
 
-    def measure(self, task: Task, schedules: Sequence[Schedule], incumbent: Schedule) -> Measured:
+    def measure(
+        self,
+        task: Task,
+        schedules: Sequence[Schedule],
+        incumbent: Schedule,
+        *,
+        traffic: float = inf,
+    ) -> Measured:
         self.batches.append((task, len(schedules)))
         self._now *= self._drift
         outcomes = [self._outcome(task, schedule) for schedule in (*schedules, incumbent)]

@@ -8,6 +8,7 @@ build or run anything here, or choose workers (`cluster_pool`).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 from statistics import median
 
 from tensorgen.machine import Machine
@@ -36,13 +37,25 @@ class ClusterMeasurer(Measurer):
         self._work = work
         self._drafts = drafts
 
-    def measure(self, task: Task, schedules: Sequence[Schedule], incumbent: Schedule) -> Measured:
+    def measure(
+        self,
+        task: Task,
+        schedules: Sequence[Schedule],
+        incumbent: Schedule,
+        *,
+        traffic: float = inf,
+    ) -> Measured:
         """Time the schedules against the incumbent. What nobody is left to measure is
         `NotMeasured`; what ended one worker after the other has crashed."""
         shares = spread(len(schedules), len(self._pool))
         requests = [
             RaceRequest(
-                self._work, self._drafts, task, incumbent, tuple(schedules[n] for n in share)
+                self._work,
+                self._drafts,
+                traffic,
+                task,
+                incumbent,
+                tuple(schedules[n] for n in share),
             )
             for share in shares
         ]

@@ -8,6 +8,7 @@ does not: send anything, or measure.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import inf
 from typing import assert_never
 
 from tensorgen.machine import Machine, MachineError, machine_document, machine_of
@@ -24,6 +25,7 @@ from tensorgen.tune.fields import (
     one_line,
     text_in,
     unexpected,
+    whole,
     whole_in,
 )
 from tensorgen.tune.measurer import Measured, NotMeasured
@@ -64,10 +66,11 @@ class MachineRequest:
 @dataclass(frozen=True, slots=True)
 class RaceRequest:
     """A race of schedules of a task with the incumbent, as a measurer makes it, of `drafts` or of
-    kernels that are compiled as a library is."""
+    kernels that are compiled as a library is, in a run that moves `traffic` bytes."""
 
     work: Work
     drafts: bool
+    traffic: float
     task: Task
     incumbent: Schedule
     schedules: tuple[Schedule, ...]
@@ -90,12 +93,14 @@ def request_text(request: Request) -> str:
             return document_text({"ask": "setting", "work": _work_document(work)})
         case MachineRequest(work):
             return document_text({"ask": "machine", "work": _work_document(work)})
-        case RaceRequest(work, drafts, task, incumbent, schedules):
+        case RaceRequest(work, drafts, traffic, task, incumbent, schedules):
             return document_text(
                 {
                     "ask": "race",
                     "work": _work_document(work),
                     "drafts": drafts,
+                    # JSON has no infinity.
+                    "traffic": int(traffic) if traffic < inf else None,
                     "task": task_document(task),
                     "incumbent": schedule_document(incumbent),
                     "schedules": [schedule_document(schedule) for schedule in schedules],
@@ -117,11 +122,12 @@ def read_request(text: str) -> Request:
             known_only(document, ("ask", "work"), "request")
             return MachineRequest(work)
         case "race":
-            names = ("ask", "work", "drafts", "task", "incumbent", "schedules")
+            names = ("ask", "work", "drafts", "traffic", "task", "incumbent", "schedules")
             known_only(document, names, "request")
             return RaceRequest(
                 work,
                 _truth(document.get("drafts"), "drafts"),
+                _traffic(document.get("traffic")),
                 task_of(object_in(document.get("task"), "task")),
                 schedule_of(object_in(document.get("incumbent"), "incumbent")),
                 tuple(
@@ -273,6 +279,10 @@ def _truth(item: object, place: str) -> bool:
     if not isinstance(item, bool):
         raise unexpected(place, "true or false", item)
     return item
+
+
+def _traffic(item: object) -> float:
+    return inf if item is None else float(whole(item, "traffic"))
 
 
 def _list(item: object, place: str) -> list[object]:

@@ -105,9 +105,11 @@ def answer(text: str) -> str:
             case MachineRequest():
                 with _machine_to_itself():
                     return machine_answer(calibrated(work.target, work.threads))
-            case RaceRequest(_, drafts, task, incumbent, schedules):
+            case RaceRequest(_, drafts, traffic, task, incumbent, schedules):
                 with _machine_to_itself(), _KEPT.measuring(work, drafts=drafts) as measurer:
-                    return race_answer(measurer.measure(task, schedules, incumbent))
+                    return race_answer(
+                        measurer.measure(task, schedules, incumbent, traffic=traffic)
+                    )
             case _:
                 assert_never(request)
     except (

@@ -6,7 +6,8 @@ candidate that does not fit its task, does not compile, crashes, hangs or comput
 costs only itself. What it does not: choose candidates, or keep what it found.
 
 Activations are warm, as the kernel before has left them; weights come from behind the second-level
-cache, since the weights of other kernels are read between two calls.
+cache, since the weights of other kernels are read between two calls: all but in a run that this
+cache holds as a whole.
 
 Everything that it starts (threads, a process, a folder) is gone when it is closed, and nothing of
 the caller's process is changed: see the test of that.
@@ -20,6 +21,7 @@ from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from concurrent.futures import Future
 from dataclasses import asdict, dataclass
+from math import inf
 from pathlib import Path
 from types import TracebackType
 from typing import Any, assert_never
@@ -154,13 +156,25 @@ class LocalMeasurer(Measurer):
         self._worker.close()
         self._folder.cleanup()
 
-    def measure(self, task: Task, schedules: Sequence[Schedule], incumbent: Schedule) -> Measured:
+    def measure(
+        self,
+        task: Task,
+        schedules: Sequence[Schedule],
+        incumbent: Schedule,
+        *,
+        traffic: float = inf,
+    ) -> Measured:
         """Time the schedules against the incumbent, each once if there are equal ones. Raises
         MeasureError."""
-        return self.begin(task, schedules, incumbent)()
+        return self.begin(task, schedules, incumbent, traffic=traffic)()
 
     def begin(
-        self, task: Task, schedules: Sequence[Schedule], incumbent: Schedule
+        self,
+        task: Task,
+        schedules: Sequence[Schedule],
+        incumbent: Schedule,
+        *,
+        traffic: float = inf,
     ) -> Callable[[], Measured]:
         """As `measure`, in two parts: the compilers are at work in between. Whoever makes one batch
         while the one before is measured keeps all cores busy."""
@@ -168,7 +182,7 @@ class LocalMeasurer(Measurer):
         self._operands_of(task).prepare_expected()
 
         def measured() -> Measured:
-            first, *others = self._outcomes(batch, self._rules, True)
+            first, *others = self._outcomes(batch, self._rules, True, traffic)
             return Measured(tuple(others), first)
 
         return measured
@@ -177,12 +191,14 @@ class LocalMeasurer(Measurer):
         """Seconds of a call of each task under its schedule, which are no rivals; their results are
         not looked at. Raises BuildError if one of them cannot be built, MeasureError if one does
         not run."""
-        outcomes = self._outcomes(self._printed(chosen), EVERY_RUN, False)
+        outcomes = self._outcomes(self._printed(chosen), EVERY_RUN, False, inf)
         return tuple(
             _figure(task, outcome) for (task, _), outcome in zip(chosen, outcomes, strict=True)
         )
 
-    def _outcomes(self, batch: _Batch, rules: RaceRules, rivals: bool) -> list[Outcome]:
+    def _outcomes(
+        self, batch: _Batch, rules: RaceRules, rivals: bool, traffic: float
+    ) -> list[Outcome]:
         """What came of each; among rivals the first one is the incumbent, and results count."""
         try:
             built = batch.built()
@@ -193,7 +209,7 @@ class LocalMeasurer(Measurer):
         ready = [n for n, entry in enumerate(built) if isinstance(entry, Built)]
         if ready:
             entries = [
-                self._entry(batch.candidates[n], entry, rivals)
+                self._entry(batch.candidates[n], entry, rivals, traffic)
                 for n, entry in enumerate(built)
                 if isinstance(entry, Built)
             ]
@@ -288,7 +304,9 @@ class LocalMeasurer(Measurer):
         for digest in past[: max(0, len(past) - _KEPT_TASKS)]:
             self._operands.pop(digest).remove()
 
-    def _entry(self, candidate: _Candidate, built: Built, checked: bool) -> dict[str, Any]:
+    def _entry(
+        self, candidate: _Candidate, built: Built, checked: bool, traffic: float
+    ) -> dict[str, Any]:
         """A candidate as the process that measures is told of it."""
         task, lowered = candidate.task, candidate.lowered
         operands = self._operands_of(task)
@@ -311,7 +329,8 @@ class LocalMeasurer(Measurer):
             size = buffer.size * buffer.dtype.bytes * buffer.copies(self._threads)
             buffers.append({"bytes": size})
         beyond = WEIGHTS_BEYOND * self._target.l2_bytes
-        sets = max(1, min(MOST_SETS, -(-beyond // weights))) if weights else 1
+        stay = traffic <= self._target.l2_bytes
+        sets = 1 if stay or not weights else max(1, min(MOST_SETS, -(-beyond // weights)))
         return {
             "library": str(built.library),
             "function": built.function,

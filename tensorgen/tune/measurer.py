@@ -51,14 +51,28 @@ class Measurer(Protocol):
 
     ahead: int = 0
 
-    def measure(self, task: Task, schedules: Sequence[Schedule], incumbent: Schedule) -> Measured:
-        """Time the schedules against the incumbent. Raises MeasureError."""
+    def measure(
+        self,
+        task: Task,
+        schedules: Sequence[Schedule],
+        incumbent: Schedule,
+        *,
+        traffic: float = inf,
+    ) -> Measured:
+        """Time the schedules against the incumbent, as they are in a run that moves so many bytes
+        from one call of the kernel to the next: what the near caches hold of that is still there.
+        Raises MeasureError."""
         ...
 
     def begin(
-        self, task: Task, schedules: Sequence[Schedule], incumbent: Schedule
+        self,
+        task: Task,
+        schedules: Sequence[Schedule],
+        incumbent: Schedule,
+        *,
+        traffic: float = inf,
     ) -> Callable[[], Measured]:
         """As `measure`, but what is given measures when it is called, and what can be done before
         is under way until then: who has several batches begins each before it waits for the one
         in front of it. Raises MeasureError, then or later."""
-        return lambda: self.measure(task, schedules, incumbent)
+        return lambda: self.measure(task, schedules, incumbent, traffic=traffic)

@@ -119,6 +119,7 @@ class TaskSearch:
             task, settings.target, settings.threads, machine,
             strict=settings.strict, winograd=settings.winograd,
         )  # fmt: skip
+        self._traffic = machine.traffic
         self._scores = scores
         self._strategy = strategy_of(
             settings.strategy, self._space, scores, settings.seed, settings.trials,
@@ -227,7 +228,7 @@ class TaskSearch:
         finalists = [s for s in schedules if s is not None and s != self.zero_trial][:FINALISTS]
         if not finalists:
             return lambda: Choice(self.zero_trial, inf, inf, False)
-        measured = measurer.begin(self.task, finalists, self.zero_trial)
+        measured = measurer.begin(self.task, finalists, self.zero_trial, traffic=self._traffic)
         return lambda: self._choice(finalists, measured())
 
     def _choice(self, finalists: Sequence[Schedule], measured: Measured) -> Choice:

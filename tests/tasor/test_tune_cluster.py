@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from math import inf
 from pathlib import Path
 
 import onnx
@@ -87,9 +88,14 @@ def test_what_nobody_measured_is_told_everywhere(
         """Measures a part of one batch, and nothing more."""
 
         def measure(
-            self, task: Task, schedules: Sequence[Schedule], incumbent: Schedule
+            self,
+            task: Task,
+            schedules: Sequence[Schedule],
+            incumbent: Schedule,
+            *,
+            traffic: float = inf,
         ) -> Measured:
-            found = super().measure(task, schedules, incumbent)
+            found = super().measure(task, schedules, incumbent, traffic=traffic)
             if len(self.batches) > 1:
                 return Measured((gone,) * len(schedules), gone)
             return Measured((found.outcomes[0], *(gone,) * (len(schedules) - 1)), found.incumbent)

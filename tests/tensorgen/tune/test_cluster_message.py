@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from math import inf
 from typing import Any
 
 import pytest
@@ -38,14 +39,15 @@ TARGET = replace(Target.named("x86-64-v3"), l2_bytes=3 << 20, cores=6, maker="So
 WORK = Work(TARGET, 2, True)
 TASK = matmul((), 9, 35, 40, constant=(False, True))
 SCHEDULE = default_schedule(TASK, TARGET, 2)
-RACE = RaceRequest(WORK, False, TASK, SCHEDULE, (SCHEDULE, SCHEDULE))
+RACE = RaceRequest(WORK, False, inf, TASK, SCHEDULE, (SCHEDULE, SCHEDULE))
+WARM_RACE = replace(RACE, traffic=4096.0)
 SETTING = Setting("x86-64-v3 strict", 2, "a processor", "gcc 12", "0.1")
 OUTCOMES = (
     Timed(1e-6), Slower(2e-5), Wrong("3 of 4"), NotBuilt("no"), Crashed("signal"), TookTooLong(5.0),
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("request_", [SettingRequest(WORK), MachineRequest(WORK), RACE])
+@pytest.mark.parametrize("request_", [SettingRequest(WORK), MachineRequest(WORK), RACE, WARM_RACE])
 def test_a_request_comes_back(request_: Request) -> None:
     text = request_text(request_)
     assert read_request(text) == request_

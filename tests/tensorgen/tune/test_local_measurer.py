@@ -9,6 +9,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -219,6 +220,25 @@ def test_a_part_of_the_header_that_lacks_something_is_made_up_for(
     (tile,) = tiles(TASK, 1)
     with LocalMeasurer(HOST, 1, cache=tmp_path) as measurer:
         figure(measurer.measure(TASK, [], tile).incumbent)
+
+
+def test_weights_stay_near_in_a_run_that_the_near_cache_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tile,) = tiles(TASK, 1)
+    sets: list[int] = []
+    with LocalMeasurer(HOST, 1, cache=tmp_path) as measurer:
+        ask = measurer._worker.ask
+
+        def watched(request: dict[str, Any]) -> list[dict[str, Any]]:
+            sets.extend(candidate["sets"] for candidate in request["candidates"])
+            return ask(request)
+
+        monkeypatch.setattr(measurer._worker, "ask", watched)
+        for traffic in (inf, HOST.l2_bytes + 1.0, float(HOST.l2_bytes), 0.0):
+            figure(measurer.measure(TASK, [], tile, traffic=traffic).incumbent)
+    assert sets[0] == sets[1] > 1
+    assert sets[2:] == [1, 1]
 
 
 def test_other_machines_are_refused(tmp_path: Path) -> None:

@@ -173,9 +173,14 @@ def test_where_nobody_is_left_to_measure_tuning_stops_and_goes_on_later(
         """Measures two batches, then half of one, and nothing more."""
 
         def measure(
-            self, task: Task, schedules: Sequence[Schedule], incumbent: Schedule
+            self,
+            task: Task,
+            schedules: Sequence[Schedule],
+            incumbent: Schedule,
+            *,
+            traffic: float = inf,
         ) -> Measured:
-            found = super().measure(task, schedules, incumbent)
+            found = super().measure(task, schedules, incumbent, traffic=traffic)
             if len(self.batches) < 3:
                 return found
             if len(self.batches) > 3:
@@ -199,7 +204,12 @@ def test_where_nobody_is_left_to_measure_tuning_stops_and_goes_on_later(
 def test_without_a_final_race_nothing_changes(records: TrialRecords) -> None:
     class Nobody(Measurer):
         def measure(
-            self, task: Task, schedules: Sequence[Schedule], incumbent: Schedule
+            self,
+            task: Task,
+            schedules: Sequence[Schedule],
+            incumbent: Schedule,
+            *,
+            traffic: float = inf,
         ) -> Measured:
             gone = NotMeasured("nobody is there")
             return Measured((gone,) * len(schedules), gone)
@@ -209,6 +219,35 @@ def test_without_a_final_race_nothing_changes(records: TrialRecords) -> None:
     for name, choice in work.choices(Nobody()).items():
         assert choice == Choice(work.searches[name].zero_trial, inf, inf, False)
     assert work.missing == NotMeasured("nobody is there")
+
+
+def test_the_final_race_is_as_in_the_run_it_is_for(records: TrialRecords) -> None:
+    class Listening(StandIn):
+        def __init__(self) -> None:
+            super().__init__()
+            self.traffic: list[float] = []
+
+        def measure(
+            self,
+            task: Task,
+            schedules: Sequence[Schedule],
+            incumbent: Schedule,
+            *,
+            traffic: float = inf,
+        ) -> Measured:
+            self.traffic.append(traffic)
+            return super().measure(task, schedules, incumbent, traffic=traffic)
+
+    measurer = Listening()
+    settings = TuneSettings(TARGET, 1, MACHINE, 16, batch=8)
+    work = Tuning(
+        {"small": (SMALL, MACHINE.serving(4096.0))}, [Network("one", {"small": 1})],
+        settings, records, SETTING,
+    )  # fmt: skip
+    list(work.run(measurer))
+    assert set(measurer.traffic) == {inf}  # trials are for any run
+    work.choices(measurer)
+    assert measurer.traffic[-1] == 4096.0
 
 
 def test_only_the_final_race_decides(records: TrialRecords) -> None:
@@ -255,7 +294,12 @@ class Watched(StandIn):
         self.most = self.most_of_a_task = 0
 
     def begin(
-        self, task: Task, schedules: Sequence[Schedule], incumbent: Schedule
+        self,
+        task: Task,
+        schedules: Sequence[Schedule],
+        incumbent: Schedule,
+        *,
+        traffic: float = inf,
     ) -> Callable[[], Measured]:
         self.under_way.append(task)
         self.most = max(self.most, len(self.under_way))
@@ -263,7 +307,7 @@ class Watched(StandIn):
 
         def measured() -> Measured:
             assert self.under_way.pop(0) == task
-            return self.measure(task, schedules, incumbent)
+            return self.measure(task, schedules, incumbent, traffic=traffic)
 
         return measured
 
