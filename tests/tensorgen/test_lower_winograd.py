@@ -160,6 +160,10 @@ FOLDED = [name for name in TASKS if "strided" in name and name != "strided, dila
 """Those whose residues are neighbours along the inner axis."""
 
 
+LANES = (pytest.param(1, marks=pytest.mark.slow), 4)
+"""One lane takes the interpreter longest; compiled, it is among the others."""
+
+
 def inputs(task: Task) -> list[Array]:
     """Small whole numbers; weights are multiples of 24 * 24, so that filtering rounds nothing."""
     arrays = whole_inputs(task)
@@ -169,7 +173,7 @@ def inputs(task: Task) -> list[Array]:
     ]
 
 
-@pytest.mark.parametrize("lanes", [1, 4])
+@pytest.mark.parametrize("lanes", LANES)
 @pytest.mark.parametrize("name", FOLDED)
 def test_folded_it_is_exact(name: str, lanes: int) -> None:
     task, results = TASKS[name]
@@ -179,7 +183,7 @@ def test_folded_it_is_exact(name: str, lanes: int) -> None:
     assert_same(found, evaluate_task(task, arrays)[0], 0.0, name)
 
 
-@pytest.mark.parametrize("lanes", [1, 4])
+@pytest.mark.parametrize("lanes", LANES)
 @pytest.mark.parametrize("name", TASKS)
 def test_filtering_is_exact_on_whole_numbers(name: str, lanes: int) -> None:
     task, results = TASKS[name]
