@@ -34,9 +34,8 @@ from benchmarks.cost_model_ranking import (
 from benchmarks.cost_model_samples import CAREFUL, Asked, raced_again, sampled
 from benchmarks.tuning_curves import OPERATORS
 from benchmarks.tuning_runs import Prepared, prepared
-from benchmarks.tuning_tables import parser_of
+from benchmarks.tuning_tables import asked_cases, parser_of
 from tasor.pipeline import Settings, settings_of
-from tasor.suites.sources import sources
 from tensorgen.calibration import calibrated
 from tensorgen.target import host_target
 from tensorgen.tune.local_measurer import LocalMeasurer
@@ -61,13 +60,8 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.set_defaults(seeds=3)
     arguments = parser.parse_args(words)
     progress = Console(stderr=True, highlight=False)
-    cases = sources(arguments.suite, (1,), arguments.only)
+    cases = asked_cases(arguments, PROGRAM, progress)
     if not cases:
-        progress.print(
-            f"{PROGRAM}: --only: expected a case of {arguments.suite}, got none that matches; "
-            "choose another expression",
-            markup=False,
-        )
         return 64
     settings = settings_of("host", arguments.threads)
     found: list[Quality] = []

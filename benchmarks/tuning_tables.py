@@ -20,7 +20,7 @@ from rich.table import Table
 from benchmarks.arguments import Parser, count_of, pattern
 from benchmarks.tuning_runs import Run, Variant, milestones, prepared, runs
 from tasor.pipeline import settings_of
-from tasor.suites.sources import SUITES, sources
+from tasor.suites.sources import SUITES, Source, sources
 from tensorgen.target import host_target
 
 
@@ -110,9 +110,10 @@ def parser_of(program: str, text: str, suite: str, only: str) -> argparse.Argume
     return parser
 
 
-def compare(arguments: argparse.Namespace, variants: Sequence[Variant], program: str) -> int:
-    """Measure what is asked for, print the table of all cases, and write the files."""
-    progress = Console(stderr=True, highlight=False)
+def asked_cases(
+    arguments: argparse.Namespace, program: str, progress: Console
+) -> tuple[Source, ...]:
+    """The cases of a comparison; a line says so if there are none."""
     cases = sources(arguments.suite, (1,), arguments.only)
     if not cases:
         progress.print(
@@ -120,6 +121,14 @@ def compare(arguments: argparse.Namespace, variants: Sequence[Variant], program:
             "choose another expression",
             markup=False,
         )
+    return cases
+
+
+def compare(arguments: argparse.Namespace, variants: Sequence[Variant], program: str) -> int:
+    """Measure what is asked for, print the table of all cases, and write the files."""
+    progress = Console(stderr=True, highlight=False)
+    cases = asked_cases(arguments, program, progress)
+    if not cases:
         return 64
     settings = settings_of("host", arguments.threads)
     found: list[Run] = []

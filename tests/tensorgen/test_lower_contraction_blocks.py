@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tensorgen.contraction import assign_roles, contraction_of
+from tensorgen.contraction import Roles, assign_roles, contraction_of
 from tensorgen.dense_copy import with_copy
 from tensorgen.expr import Axis
 from tensorgen.loop import (
@@ -47,18 +47,33 @@ def depths(axes: Sequence[Axis]) -> list[int]:
     return sorted(found)
 
 
-def in_blocks(task: Task, isa: str) -> list[RegisterTile]:
-    """Tiles for the task whose sums are taken in blocks."""
+def roles_of(task: Task, schedule: RegisterTile) -> Roles:
+    """What the axes of the task are under a schedule."""
     contraction = contraction_of(task)
     assert contraction is not None
+    if schedule.copied is not None:
+        contraction = with_copy(task, contraction, schedule.copied)
+        assert contraction is not None
+    return assign_roles(contraction, schedule.vector_operand)
+
+
+def check_order(
+    task: Task, schedules: Sequence[RegisterTile], whole: Callable[[RegisterTile], RegisterTile]
+) -> None:
+    """Not a bit of the result differs from that of the schedules made `whole`."""
+    rng = np.random.default_rng(7)
+    arrays = [rng.standard_normal(type.shape).astype(np.float32) for type in task.inputs]
+    for schedule in schedules:
+        expected = Case.of(task, whole(schedule)).interpret(arrays)[0]
+        found = Case.of(task, schedule).interpret(arrays)[0]
+        np.testing.assert_array_equal(found, expected, str(schedule))
+
+
+def in_blocks(task: Task, isa: str) -> list[RegisterTile]:
+    """Tiles for the task whose sums are taken in blocks."""
     found = []
     for schedule in candidates(task, isa):
-        read = contraction
-        if schedule.copied is not None:
-            copied = with_copy(task, contraction, schedule.copied)
-            assert copied is not None
-            read = copied
-        roles = assign_roles(read, schedule.vector_operand)
+        roles = roles_of(task, schedule)
         if roles.rows:
             found += [
                 replace(schedule, vectors_outer=True, depth=depth, row_block=0)
@@ -98,16 +113,9 @@ def test_sums_in_blocks_are_right_in_c(tmp_path: Path) -> None:
 
 def with_packed_rows(task: Task, isa: str, parallel: bool = False) -> list[RegisterTile]:
     """Tiles for the task whose rows are packed at run time: a tile at a time, two, or all rows."""
-    contraction = contraction_of(task)
-    assert contraction is not None
     found = []
     for schedule in candidates(task, isa, parallel):
-        read = contraction
-        if schedule.copied is not None:
-            copied = with_copy(task, contraction, schedule.copied)
-            assert copied is not None
-            read = copied
-        rows = assign_roles(read, schedule.vector_operand).rows
+        rows = roles_of(task, schedule).rows
         if not rows or schedule.source is VectorSource.RUNTIME:
             continue
         every = -(-rows[-1].extent // schedule.rows)
@@ -155,12 +163,7 @@ def test_rows_packed_at_run_time_are_right_in_c(tmp_path: Path) -> None:
 
 def test_packed_rows_keep_the_order_of_a_sum() -> None:
     task = matmul((), 23, 40, 24, constant=(False, True))
-    rng = np.random.default_rng(7)
-    arrays = [rng.standard_normal(type.shape).astype(np.float32) for type in task.inputs]
-    for schedule in with_packed_rows(task, "avx2")[::9]:
-        whole = Case.of(task, replace(schedule, row_block=0)).interpret(arrays)[0]
-        found = Case.of(task, schedule).interpret(arrays)[0]
-        np.testing.assert_array_equal(found, whole, str(schedule))
+    check_order(task, with_packed_rows(task, "avx2")[::9], lambda tile: replace(tile, row_block=0))
 
 
 def test_one_block_of_all_rows_is_packed_by_all_threads() -> None:
@@ -194,12 +197,7 @@ def test_what_does_not_go_with_packed_rows_is_refused(
 def test_blocks_keep_the_order_of_a_sum() -> None:
     """Not a bit of the result depends on where a sum is interrupted."""
     task = matmul((), 9, 11, 24, constant=(False, True))
-    rng = np.random.default_rng(7)
-    arrays = [rng.standard_normal(type.shape).astype(np.float32) for type in task.inputs]
-    for schedule in in_blocks(task, "avx2")[::7]:
-        whole = Case.of(task, replace(schedule, depth=0)).interpret(arrays)[0]
-        found = Case.of(task, schedule).interpret(arrays)[0]
-        np.testing.assert_array_equal(found, whole, str(schedule))
+    check_order(task, in_blocks(task, "avx2")[::7], lambda tile: replace(tile, depth=0))
 
 
 def test_blocks_divide_the_sum() -> None:
