@@ -19,6 +19,7 @@ from math import prod
 import numpy as np
 
 from graphopt.graph import Constant, Graph, Input, Node, Value, inputs_of
+from graphopt.meetings import Meeting, meetings
 from graphopt.ops.spec import expression_of
 from graphopt.partition_attention import join_attention
 from tensorgen.composition import inline, renumber_operands
@@ -138,9 +139,10 @@ def _is_slice(fragment: Fragment) -> bool:
 def _fragments(graph: Graph) -> dict[Value, Fragment]:
     uses = _use_counts(graph)
     outputs = set(graph.outputs)
+    met = meetings(graph)
     fragments: dict[Value, Fragment] = {}
     for node in graph.nodes:
-        fragments[node] = absorb(node, fragments, uses, outputs)
+        fragments[node] = absorb(node, fragments, uses, outputs, met.get(node, ()))
     return fragments
 
 
@@ -162,9 +164,14 @@ def stored_values(graph: Graph, fragments: Mapping[Value, Fragment]) -> tuple[Va
 
 
 def absorb(
-    node: Node, fragments: Mapping[Value, Fragment], uses: Mapping[Value, int], outputs: set[Value]
+    node: Node,
+    fragments: Mapping[Value, Fragment],
+    uses: Mapping[Value, int],
+    outputs: Set[Value],
+    met: Sequence[Meeting] = (),
 ) -> Fragment:
-    """The node's fragment, with those of its operands that fit in."""
+    """The node's fragment, with those of its operands, and of values all of whose uses have `met`
+    in it, that fit in."""
     expr = simplify_tensor(expression_of(node))
     if node.op.family == "elementwise" or node.op.name == "pad":
         expr = _with_literals(expr, node.inputs)
@@ -189,12 +196,25 @@ def absorb(
         if inner is None:
             continue
         single = uses[operand] == 1 and operand not in outputs
-        if not _may_absorb(fragment, operand, inner, single):
+        if _may_absorb(fragment, operand, inner, single):
+            fragment = _grown(fragment, operand, inner)
+    for meeting in met:
+        inner = fragments.get(meeting.value)
+        # What is between and stored reads the value, too.
+        outside = meeting.value not in fragment.operands or not meeting.between.isdisjoint(
+            fragment.operands
+        )
+        if inner is None or outside or not _reads_alike(fragment, meeting.value):
             continue
-        candidate = _inlined(fragment, operand, inner)
-        if _is_small(candidate) and _keeps_tiles(candidate, inner):
-            fragment = candidate
+        if _may_absorb(fragment, meeting.value, inner, single=True):
+            fragment = _grown(fragment, meeting.value, inner)
     return fragment
+
+
+def _grown(fragment: Fragment, operand: Value, inner: Fragment) -> Fragment:
+    """The fragment with an operand's fragment in its place, if that leaves a kernel to be had."""
+    candidate = _inlined(fragment, operand, inner)
+    return candidate if _is_small(candidate) and _keeps_tiles(candidate, inner) else fragment
 
 
 def _with_padding(fragment: Fragment, fragments: Mapping[Value, Fragment]) -> Fragment:
@@ -411,9 +431,13 @@ def _gathers_nothing(fragment: Fragment) -> bool:
 
 def _one_to_one(fragment: Fragment, operand: Value) -> bool:
     """True if the fragment reads each element of the operand at most once."""
+    return _reads_alike(fragment, operand) and fragment.expr.type.size <= operand.type.size
+
+
+def _reads_alike(fragment: Fragment, operand: Value) -> bool:
+    """True if all reads of the operand for one element are of the same element."""
     position = fragment.operands.index(operand)
-    reads = [load for load in loads(fragment.expr.body) if load.operand == position]
-    return len(reads) == 1 and fragment.expr.type.size <= operand.type.size
+    return sum(load.operand == position for load in loads(fragment.expr.body)) == 1
 
 
 def _reads_once(fragment: Fragment, operand: Value) -> bool:

@@ -15,12 +15,13 @@ What it does not: know what a task costs (`cost`).
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from graphopt.fold import FoldLimits, fold_node
 from graphopt.graph import Constant, Graph, Input, Node, Value, walk_back
 from graphopt.matching import match
+from graphopt.meetings import Meeting, meetings
 from graphopt.optimize import lowering_rules, taken_apart
 from graphopt.partition import (
     UNIFORM_ELEMENTS,
@@ -168,13 +169,18 @@ class Kernels:
                 uses[operand] = uses.get(operand, 0) + 1
         for output in graph.outputs:
             uses[output] = uses.get(output, 0) + 2
+        met = meetings(graph)
         known: dict[Value, _Known] = {}
         for node in nodes:
-            known[node] = self._known(node, known, uses)
+            known[node] = self._known(node, known, uses, met.get(node, ()))
         return known
 
     def _known(
-        self, node: Node, known: Mapping[Value, _Known], uses: Mapping[Value, int]
+        self,
+        node: Node,
+        known: Mapping[Value, _Known],
+        uses: Mapping[Value, int],
+        met: Sequence[Meeting],
     ) -> _Known:
         numbers: dict[Value, int] = {}
         parts: list[object] = [node.op.name, node.params]
@@ -185,24 +191,37 @@ class Kernels:
             if inner is None:
                 parts.append(self._leaf(operand))
                 continue
-            parts.append(inner.template.code)
-            for value in inner.fragment.operands:
-                numbers.setdefault(value, len(numbers))
-                parts.append(numbers[value])
-                behind = self._padding(value, known)
-                if behind is not None:
-                    parts.append(behind.template.code)
-                    for source in behind.fragment.operands:
-                        numbers.setdefault(source, len(numbers))
-                        parts.append(numbers[source])
+            parts.append(self._behind(inner, known, numbers))
+        for meeting in met:
+            # Others are nothing that the node would read.
+            if meeting.value in numbers:
+                inside = known[meeting.value]
+                stored = sorted(numbers[value] for value in meeting.between if value in numbers)
+                parts.append((numbers[meeting.value], meeting.value.type, stored))
+                parts.append(self._behind(inside, known, numbers))
         key = hashlib.blake2b(repr(parts).encode(), digest_size=16).digest()
         template = self._templates.get(key)
         values = tuple(numbers)
         if template is None:
-            template = self._decided(node, known, uses, numbers)
+            template = self._decided(node, known, uses, met, numbers)
             self._templates[key] = template
         operands = tuple(values[number] for number in template.numbers)
         return _Known(template, replace(template.fragment, operands=operands))
+
+    def _behind(
+        self, entry: _Known, known: Mapping[Value, _Known], numbers: dict[Value, int]
+    ) -> object:
+        """What a fragment computes and reads; its operands are given numbers."""
+        parts: list[object] = [entry.template.code]
+        for value in entry.fragment.operands:
+            parts.append(numbers.setdefault(value, len(numbers)))
+            behind = self._padding(value, known)
+            if behind is not None:
+                parts.append(behind.template.code)
+                parts += [
+                    numbers.setdefault(source, len(numbers)) for source in behind.fragment.operands
+                ]
+        return parts
 
     @staticmethod
     def _padding(value: Value, known: Mapping[Value, _Known]) -> _Known | None:
@@ -215,15 +234,17 @@ class Kernels:
         node: Node,
         known: Mapping[Value, _Known],
         uses: Mapping[Value, int],
+        met: Sequence[Meeting],
         numbers: Mapping[Value, int],
     ) -> _Template:
         self.neighbourhoods += 1
-        inner = {value: known[value].fragment for value in node.inputs if value in known}
+        near = (*node.inputs, *(meeting.value for meeting in met))
+        inner = {value: known[value].fragment for value in near if value in known}
         for value in {value for fragment in inner.values() for value in fragment.operands}:
             behind = self._padding(value, known)
             if behind is not None:
                 inner.setdefault(value, behind.fragment)
-        fragment = absorb(node, inner, uses, set())
+        fragment = absorb(node, inner, uses, set(), met)
         view = view_of(fragment)
         position = None if view is None else (fragment.operands.index(view[0]), view[1])
         order = tuple(numbers[value] for value in fragment.operands)

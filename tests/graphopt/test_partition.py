@@ -353,3 +353,59 @@ def test_rows_are_read_where_they_lie() -> None:
     assert stored_views(graph) == {row: (x, 6 * n) for n, row in enumerate(rows)}
     columns = [OP["slice"](x, starts=(0, n), steps=(1, 1), sizes=(4, 3)) for n in (0, 3)]
     assert not stored_views(graph_of(*(OP["tanh"](column) for column in columns)))
+
+
+def stored(*outputs: Value) -> set[Value]:
+    """What the steps of a graph store."""
+    return {output for step in steps_of(*outputs) for output in step.outputs}
+
+
+def silu(x: Value) -> Value:
+    return OP["mul"](x, OP["sigmoid"](x))
+
+
+def hard_swish(x: Value, bias: Value) -> Value:
+    """As rewriting leaves it: the bias is in each factor, with another constant."""
+    gate = OP["min"](relu(OP["add"](x, OP["add"](bias, scalar(3)))), scalar(6))
+    return OP["mul"](OP["add"](x, bias), gate)
+
+
+@pytest.mark.parametrize("layer", ["tile", "window", "elementwise"])
+@pytest.mark.parametrize("activation", ["silu", "hard swish"])
+def test_what_an_activation_reads_twice_is_no_kernel_of_its_own(
+    layer: str, activation: str
+) -> None:
+    x, bias = tensor(1, 4, 6, 8), weight(1, 4, 1, 1, seed=1)
+    value: Value
+    match layer:
+        case "tile":
+            value = conv(x, weight(4, 4, 3, 3))
+        case "window":
+            value = OP["conv"](
+                x, weight(4, 1, 3, 3), strides=(1, 1), pads=(1,) * 4, dilations=(1, 1), groups=4
+            )
+        case _:
+            value = OP["exp"](x)
+    value = OP["add"](value, bias) if activation == "silu" else value
+    [step] = steps_of(silu(value) if activation == "silu" else hard_swish(value, bias))
+    assert x in step.inputs
+
+
+def test_what_is_read_at_two_places_is_stored() -> None:
+    for value in (
+        conv(tensor(1, 4, 8, 8), weight(4, 4, 3, 3)),
+        OP["exp"](tensor(1, 4, 6, 6)),
+    ):
+        turned = OP["sigmoid"](OP["transpose"](value, perm=(0, 1, 3, 2)))
+        assert value in stored(OP["mul"](value, turned))
+
+
+def test_what_is_read_by_others_is_stored() -> None:
+    value = conv(tensor(1, 4, 8, 10), weight(4, 4, 3, 3))
+    gate = OP["sigmoid"](OP["exp"](value))
+    product = OP["mul"](value, gate)
+    assert value not in stored(product)
+    assert value in stored(product, value)
+    assert {value, gate} <= stored(product, gate)
+    assert value in stored(product, reduced("reduce_max", value, 3))
+    assert value in stored(OP["mul"](value, reduced("reduce_sum", gate, 1)))
