@@ -30,6 +30,7 @@ from tensorgen.expr import (
 from tensorgen.flat import FlatStage
 from tensorgen.lane_choices import lane_choices
 from tensorgen.lane_quotients import lane_quotients, lane_shares
+from tensorgen.lane_repeats import lane_repeats
 from tensorgen.loop import (
     Allocate,
     Buffer,
@@ -263,8 +264,10 @@ class StageLowering:
         before, value = reduce_lanes(body)
 
         def over_lanes(store: Store) -> tuple[Stmt, ...]:
-            if before or not self.schedule.reciprocals:
+            if before:
                 return (_simd(lane, store),)
+            if not self.schedule.reciprocals:
+                return (lane_repeats(lane, store, self.numbers),)
             divided = lane_shares if self.schedule.softmax else lane_quotients
             return divided(lane, store, self.numbers)
 

@@ -12,6 +12,7 @@ from typing import assert_never
 from tensorgen.expr import Apply, Axis, Cast, Expr, Load, TensorExpr, map_children
 from tensorgen.flat import FlatStage, flat_index, merge_axes, merge_reduction_axes
 from tensorgen.loop import Allocate, Buffer, Numbers, Space, Stmt
+from tensorgen.lower_crossing import lower_crossing
 from tensorgen.lower_loops import Joined, NextRow, StageLowering, replace_axes
 from tensorgen.lower_ranking import lower_ranking
 from tensorgen.lower_running import lower_running
@@ -101,6 +102,9 @@ def lower_row(
                 yield lower_ranking(flat, buffer, loops, numbers)
             case Method.SCATTER:
                 yield lower_scatter(flat, buffer, loops, numbers)
+            case Method.BLOCKS:
+                near = {known.number: known for known in places.buffers.values()}
+                yield lower_crossing(flat, buffer, loops, numbers, near)
             case _:
                 assert_never(loops.method)
         joined = None

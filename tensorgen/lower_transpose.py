@@ -41,8 +41,8 @@ def transposed(
     assert affine(place).coefficient(row) == 1
     for down in spans(row.extent, lanes):
         for across in spans(column.extent, lanes):
-            first, top = _start(row, down, numbers)
-            second, left = _start(column, across, numbers)
+            first, top = block_start(row, down, numbers)
+            second, left = block_start(column, across, numbers)
             corner: dict[Axis, Expr] = {row: top, column: left}
             i, j = numbers.axis(row.name, down.length), numbers.axis(column.name, across.length)
             inside: dict[Axis, Expr] = {row: simplify(top + i), column: simplify(left + j)}
@@ -85,7 +85,7 @@ def stored_across(
     return (Allocate(rows, (*blocks, loop)),)
 
 
-def _start(axis: Axis, span: Span, numbers: Numbers) -> tuple[tuple[Axis, ...], Expr]:
+def block_start(axis: Axis, span: Span, numbers: Numbers) -> tuple[tuple[Axis, ...], Expr]:
     """The loop over the blocks of a span, if there are several, and where a block begins."""
     if span.blocks == 1:
         return (), const(span.start, int64)

@@ -29,6 +29,7 @@ class Method(Enum):
     RUNNING = "running"  # a fold of all earlier elements, carried along its axis in one pass
     RANKING = "ranking"  # the first elements in order, by insertion into the sorted result
     SCATTER = "scatter"  # a copy, then each update where data says
+    BLOCKS = "blocks"  # by blocks of the result, of which what lies across the lanes is transposed
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class Loops:
     With `ahead`, the lanes of a reduction ask the caches for what they will read in the next row.
     With `streamed`, results go past the caches, where they would not stay until they are read.
     A `method` other than the plain one goes over the operand once; a running fold carries `tile`
-    totals at a time.
+    totals at a time, and `tile` elements a side are transposed at once.
     """
 
     lanes: Lanes

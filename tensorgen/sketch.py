@@ -12,6 +12,7 @@ from math import prod
 
 from tensorgen.attention import attention_of
 from tensorgen.contraction import WINDOW, contraction_of, has_tiles
+from tensorgen.crossing import crossing
 from tensorgen.dialects import VectorDialect, vector_dialect
 from tensorgen.expr import (
     Apply,
@@ -57,6 +58,9 @@ REDUCTION_LANES = 32
 
 CHUNK = 2048
 """Length of the pieces that a one-dimensional loop is cut into for the threads, in elements."""
+
+BLOCK = 16
+"""Elements on each side of what is transposed at once: a line of the cache of float32."""
 
 PARALLEL_WORK = 1 << 12
 """A kernel of fewer scalar operations is left to one thread; the others of its team wait."""
@@ -340,6 +344,8 @@ def stage_loops(stage: TensorExpr, rows: int, parallel: bool, fused: bool) -> Lo
     reductions = [term for term in walk(merged.body) if isinstance(term, Reduce)]
     shared = max(len(merged.axes) - 1, 0)
     if not reductions:
+        if crossing(merged.axes, merged.body) is not None:
+            return Loops(Lanes.OUTPUT, BLOCK, 0, shared if parallel else 0, method=Method.BLOCKS)
         one_loop = len(merged.axes) == 1
         loops = Loops(Lanes.OUTPUT, CHUNK, 0, (1 if one_loop else shared) if parallel else 0)
         return replace(loops, reciprocals=fused and divides_long(merged))

@@ -60,6 +60,14 @@ TASKS: dict[str, Task] = {
         (4, 5), lambda i, j: reduce(Fold.MIN, (3, 3), lambda a, b: x[i + a, j * 2 + b]))),
     "padded": stage_task((f(6,),), lambda x: compute(
         (9,), lambda i: select((i >= 1) & (i < 7), x[i - 1], 5.0))),
+    "enlarged": stage_task((f(3, 11), f(6, 22)), lambda x, y: compute(
+        (6, 22), lambda i, j: y[i, j] * 2.0 + x[i // 2, j // 2])),
+    "enlarged thrice": stage_task((f(23), f(3)), lambda x, y: compute(
+        (69,), lambda i: x[i // 3] * y[i % 3])),
+    "enlarged and cut": stage_task((f(13),), lambda x: compute(
+        (21,), lambda i: x[(i + 3) // 2])),
+    "enlarged twice": stage_task((f(6), f(4)), lambda x, y: compute(
+        (12,), lambda i: x[i // 2] - y[i // 3])),
     "two sums": stage_task((f(4, 9), f(4, 6)), lambda x, y: compute(
         (4,), lambda i: reduce_sum(9, lambda k: x[i, k]) * reduce(Fold.MAX, 6, lambda k: y[i, k]))),
     "nested sums": stage_task((f(4, 9, 6),), lambda x: compute(
@@ -244,3 +252,18 @@ def test_the_outermost_loops_are_shared() -> None:
         if loop.kind is LoopKind.PARALLEL
     ]
     assert [(loop.axis.extent, loop.collapse) for loop in parallel] == [(7, 2)]
+
+
+@pytest.mark.parametrize(
+    ("task", "stores"),
+    [("enlarged", 2), ("enlarged thrice", 3), ("enlarged and cut", 1), ("enlarged twice", 1)],
+)
+def test_lanes_that_read_the_same_element_are_stored_together(task: str, stores: int) -> None:
+    """Otherwise compilers gather it for each."""
+    kernel = lower(TASKS[task], Loops(Lanes.OUTPUT, 2048, 0, 0)).kernel
+    loops = [
+        statement
+        for statement in statements(kernel.body)
+        if isinstance(statement, For) and statement.kind is LoopKind.SIMD
+    ]
+    assert {len(loop.body) for loop in loops} == {stores}
