@@ -152,8 +152,15 @@ def test_sources_are_the_same_in_another_process(
         assert path.read_bytes() == (again / path.name).read_bytes(), path.name
 
 
-@pytest.mark.parametrize("compiler", ["gcc", "clang"])
-@pytest.mark.parametrize("flags", [STRICT, SANITIZE], ids=["strict", "sanitized"])
+@pytest.mark.parametrize(
+    ("compiler", "flags"),
+    [
+        pytest.param("gcc", STRICT, id="gcc-strict"),
+        pytest.param("clang", SANITIZE, id="clang-sanitized"),
+        pytest.param("clang", STRICT, id="clang-strict", marks=pytest.mark.slow),
+        pytest.param("gcc", SANITIZE, id="gcc-sanitized", marks=pytest.mark.slow),
+    ],
+)
 def test_builds_and_passes_its_own_test(
     folder: Path, compiler: str, flags: str, tmp_path: Path
 ) -> None:

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 SET_UP = "pip install"
@@ -31,6 +33,7 @@ def test_is_short() -> None:
     assert len(README.splitlines()) <= 150
 
 
+@pytest.mark.long
 def test_commands_work(tmp_path: Path) -> None:
     commands = [block for block in blocks("sh") if SET_UP not in block]
     assert commands
@@ -49,6 +52,7 @@ def test_commands_work(tmp_path: Path) -> None:
     assert list((tmp_path / "out").glob("*.h"))
 
 
+@pytest.mark.long
 def test_python_example_works(tmp_path: Path) -> None:
     (example,) = blocks("python")
     program = (

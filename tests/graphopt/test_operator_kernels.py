@@ -192,6 +192,7 @@ def check(applications: Sequence[Application], cache: Path, flags: tuple[str, ..
     assert not failures, f"{len(failures)} failures\n" + "\n".join(failures[:20])
 
 
+@pytest.mark.long
 def test_every_operator(tmp_path: Path) -> None:
     check(tuple(applications(every_sample=False)), tmp_path, ("-O1",))
 

@@ -195,7 +195,9 @@ def variants(schedule: AttentionTile) -> list[AttentionTile]:
     ]
 
 
-@pytest.mark.parametrize("strict", [False, True], ids=["fused", "strict"])
+@pytest.mark.parametrize(
+    "strict", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["fused", "strict"]
+)
 @pytest.mark.parametrize("isa", ISA_TARGETS)
 def test_is_right_compiled(isa: str, strict: bool, tmp_path: Path) -> None:
     if isa not in runnable_isas():

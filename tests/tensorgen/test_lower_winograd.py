@@ -192,8 +192,17 @@ def test_filtering_is_exact_on_whole_numbers(name: str, lanes: int) -> None:
     assert_same(found, evaluate_task(task, arrays)[0], 0.0, name)
 
 
-@pytest.mark.parametrize("isa", ["c99", "sse42", "avx2", "avx512"])
-@pytest.mark.parametrize(("threads", "apart"), [(1, False), (2, False), (2, True)])
+FAST = {("c99", 1, False), ("sse42", 2, False), ("avx2", 2, True), ("avx512", 2, True)}
+"""One build for each instruction set, and each way to share the work once."""
+
+BUILDS = [
+    pytest.param(*build, marks=() if build in FAST else pytest.mark.slow)
+    for isa in ("c99", "sse42", "avx2", "avx512")
+    for build in ((isa, 1, False), (isa, 2, False), (isa, 2, True))
+]
+
+
+@pytest.mark.parametrize(("isa", "threads", "apart"), BUILDS)
 def test_compiled_it_is_exact_too(isa: str, threads: int, apart: bool, tmp_path: Path) -> None:
     if isa not in runnable_isas():
         pytest.skip(f"this machine has no {isa}")
