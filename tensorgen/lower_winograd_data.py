@@ -178,6 +178,15 @@ def _copied(
                     source, index, target, inner.index, lane, reached, lanes, frame.numbers
                 )
                 return tuple(blocks)
+            case Load(indices=(index,)) if (
+                isinstance(lane, Axis) and affine(index).coefficient(lane) == 1
+            ):
+                vectors = nested_counters((lane,), (inner,), LoopKind.SIMD)
+                return nested_counters((reached,), vectors, LoopKind.SERIAL)
+            case Select(then=Load(indices=(index,))) if (
+                isinstance(lane, Axis) and affine(index).coefficient(lane) == 1
+            ):
+                return nested_counters((reached, lane), (inner,), LoopKind.ROLLED)
             case _:
                 chosen = shared_choices(axes[:1], inner, along)
                 return nested_counters((lane,), chosen, LoopKind.ROLLED)

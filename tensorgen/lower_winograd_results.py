@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from tensorgen.expr import Axis, Expr, Load, all_of, const
+from collections.abc import Mapping
+from dataclasses import replace
+
+from tensorgen.expr import Axis, Expr, Load, all_of, const, free_axes
 from tensorgen.loop import Allocate, Buffer, If, LoopKind, Space, Stmt, Store
 from tensorgen.lower_epilogue import along_lanes, epilogue_value
 from tensorgen.lower_loops import replace_axes
@@ -71,7 +74,7 @@ def _stored_tile(
     if form.window:
         values[form.window.output] = z
     extents = [axis.extent for axis in form.features]
-    values.update(zip(form.features, coordinates(feature, extents), strict=True))
+    values.update(zip(form.features, coordinates(feature, extents, exists=True), strict=True))
     conditions: list[Expr] = [feature < frame.features]
     for grid, number, part in ((outer, down, line), (inner, across, column)):
         if grid.window:
@@ -114,6 +117,11 @@ def _stores(
         statements = (If(exists, statements),)
     place = affine(store.index)
     contiguous = place.coefficient(lane) == 1
+    if contiguous and isinstance(lane, Axis) and lane not in free_axes(exists):
+        vectors = nested_counters((lane,), (store,), LoopKind.SIMD)
+        if exists != const(True, exists.dtype):
+            vectors = (If(exists, vectors),)
+        return nested_counters((line, column), vectors, LoopKind.SERIAL)
     order = axes if contiguous else (lane, line, column)
     one_by_one = nested_counters(order, statements, LoopKind.ROLLED)
     if not (
@@ -122,18 +130,32 @@ def _stores(
         and isinstance(column, Axis)
         and not contiguous
         and place.coefficient(column) == 1
-        and frame.features % lane.extent == 0
     ):
         return one_by_one
-    turned = nested_counters(
-        (line,),
-        stored_across(element, tile, store, column, lane, frame.schedule.lanes, frame.numbers),
-        LoopKind.SERIAL,
-    )
     last = {
         axis: const(axis.extent - 1, int64) for axis in (line, column) if isinstance(axis, Axis)
     }
-    inside = replace_axes(condition, {**last, lane: const(0, int64)})
-    if inside == const(True, inside.dtype):
-        return turned
-    return (If(inside, turned, one_by_one),)
+    result = one_by_one
+    # The last vector of features may have fewer of them: its transposition stores those.
+    rest = frame.features % lane.extent
+    for lanes in (rest, lane.extent) if rest > 1 else (lane.extent,):
+        part = frame.numbers.axis(lane.name, lanes)
+        parts: dict[Axis, Expr] = {lane: part}
+        read, written = replace_axes(element, parts), _replaced(store, parts)
+        assert isinstance(read, Load)
+        blocks = stored_across(
+            read, tile, written, column, part, frame.schedule.lanes, frame.numbers
+        )
+        turned = nested_counters((line,), blocks, LoopKind.SERIAL)
+        inside = replace_axes(condition, {**last, lane: const(lanes - 1, int64)})
+        result = turned if inside == const(True, inside.dtype) else (If(inside, turned, result),)
+    return result
+
+
+def _replaced(store: Store, values: Mapping[Axis, Expr]) -> Store:
+    """The store at other values of some axes."""
+    return replace(
+        store,
+        index=replace_axes(store.index, values),
+        value=replace_axes(store.value, values),
+    )

@@ -311,9 +311,11 @@ TRIVIAL = FilterGrid(None, minimal_filter(1, 1))
 """The outer axis where only one is filtered."""
 
 
-def coordinates(flat: Expr, extents: Sequence[int]) -> tuple[Expr, ...]:
-    """The row-major coordinates of a flat number."""
-    result = []
+def coordinates(flat: Expr, extents: Sequence[int], *, exists: bool = False) -> tuple[Expr, ...]:
+    """The row-major coordinates of a flat number; of one that `exists`, which is one of them
+    whatever its range says, the first needs no remainder."""
+    result: list[Expr] = []
     for extent, stride in zip(extents, row_major_strides(tuple(extents)), strict=True):
-        result.append(simplify(flat // stride % extent) if extent != 1 else const(0, int64))
+        place = flat // stride if exists and not result else flat // stride % extent
+        result.append(simplify(place) if extent != 1 else const(0, int64))
     return tuple(result)

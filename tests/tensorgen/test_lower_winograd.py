@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tensorgen.contraction import contraction_of
 from tensorgen.loop import For, LoopKind, Space, statements
 from tensorgen.loop_eval import run_kernel
+from tensorgen.memory_order import Together, reordered
 from tensorgen.schedule import ScheduleError, WinogradTile
 from tensorgen.target import Target
 from tensorgen.task import Task
@@ -38,6 +39,13 @@ def form_of(task: Task) -> FilteredContraction | None:
     contraction = contraction_of(task)
     assert contraction is not None
     return filtered_contraction(contraction, contraction.constant(task))
+
+
+def together(task: Task, channels: int, features: int) -> Task:
+    """A convolution whose channels and whose features are neighbours in memory; 0: are not."""
+    [data] = [n for n, constant in enumerate(task.constant) if not constant]
+    blocks = {data: channels, len(task.inputs) + len(task.stages) - 1: features}
+    return reordered(task, {n: Together(1, block) for n, block in blocks.items() if block})
 
 
 def tile(
@@ -121,6 +129,21 @@ TASKS: dict[str, tuple[Task, int]] = {
         padded(convolution((3, 4, 5), (3, 3, 3), channels=(2, 3)), (1, 1, 1), (1, 1, 1)),
         2,
     ),
+    "together": (together(convolution((5, 7), (3, 3), channels=(16, 32)), 16, 32), 4),
+    "together, in part": (together(convolution((5, 7), (3, 3), channels=(18, 21)), 18, 21), 2),
+    "together, padded": (
+        together(padded(convolution((4, 6), (3, 3), channels=(20, 5)), (1, 1), (1, 1)), 20, 5),
+        4,
+    ),
+    "together, in row-major order": (
+        together(padded(convolution((6, 7), (3, 3), channels=(16, 24)), (1, 1), (1, 1)), 16, 0),
+        4,
+    ),
+    "together from row-major order": (
+        together(convolution((5, 9), (3, 3), channels=(5, 32)), 0, 32),
+        4,
+    ),
+    "features and more": (convolution((5, 9), (3, 3), channels=(5, 27)), 4),
     "padded line": (padded(convolution((11,), (3,), channels=(5, 3)), (2,), (1,)), 4),
     "strided, padded": (
         padded(convolution((7, 5), (3, 3), channels=(18, 5), strides=(2, 2)), (1, 0), (1, 1)),
