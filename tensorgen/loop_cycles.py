@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
+from typing import assert_never
 
+from tensorgen.crossing import crossing
 from tensorgen.expr import (
     Apply,
     Axis,
@@ -21,8 +23,9 @@ from tensorgen.expr import (
     loads,
     walk,
 )
-from tensorgen.flat import flat_index
+from tensorgen.flat import flat_loads
 from tensorgen.machine import Core, Machine
+from tensorgen.schedule import Lanes
 from tensorgen.simplify import affine
 from tensorgen.target import Target
 from tensorgen.task import Task
@@ -32,7 +35,14 @@ COSTLY_CYCLES = 12.0
 """Cycles for one vector of a function that is no single instruction: exp, tanh, erf."""
 
 SCATTERED_CYCLES = 4.0
-"""Cycles to read one vector of elements that do not lie next to each other."""
+"""Cycles to read one vector of elements that do not lie next to each other, but near."""
+
+LINE, LINE_CYCLES = 64, 8.0
+"""Bytes of a line of the caches, and cycles for each where every element lies in another one: a
+pool over channels together, whose results are row-major, takes 9."""
+
+TURNED_CYCLES = 6.0
+"""Cycles to read one vector across the lanes where blocks are transposed in registers."""
 
 CHOICE_CYCLES, CUT_CYCLES = 8.0, 1.0
 """Cycles of a choice that differs within a vector; the second where it changes at places that are
@@ -60,6 +70,18 @@ class StageCycles:
         """Elements of a vector of results."""
         return max(self.target.vector_lanes(stage.type.dtype.bits), 1)
 
+    def along(self, lanes: Lanes, stage: TensorExpr) -> float:
+        """Cycles of a stage whose lanes run along something."""
+        match lanes:
+            case Lanes.OUTPUT:
+                return self.along_result(stage)
+            case Lanes.REDUCTION:
+                return self.along_reduction(stage)
+            case Lanes.NONE:
+                return self.along_result(stage, lanes=1)
+            case _:
+                assert_never(lanes)
+
     def along_result(
         self, stage: TensorExpr, held: int | None = None, lanes: int | None = None
     ) -> float:
@@ -71,7 +93,7 @@ class StageCycles:
         vectors = stage.type.size / lanes
         if last is not None and last.extent:
             vectors *= -(-last.extent // lanes) * lanes / last.extent
-        terms = _Terms(self, last, lanes, held, set())
+        terms = _Terms(self, last, lanes, held, _turned(stage), set())
         return vectors * (1.0 + terms.cycles(stage.body))
 
     def along_reduction(self, stage: TensorExpr) -> float:
@@ -82,7 +104,7 @@ class StageCycles:
         for fold in folds:
             *outer, inner = fold.axes
             steps = prod(axis.extent for axis in outer) * -(-inner.extent // lanes)
-            terms = _Terms(self, inner, lanes, None, set())
+            terms = _Terms(self, inner, lanes, None, frozenset(), set())
             total += steps * (1.0 + terms.cycles(fold.body)) + FOLDED_LANES_CYCLES
         return stage.type.size * total
 
@@ -99,6 +121,7 @@ class _Terms:
     last: Axis | None
     lanes: int
     held: int | None
+    turned: frozenset[Load]
     seen: set[bytes]
 
     def cycles(self, term: Expr) -> float:
@@ -113,7 +136,7 @@ class _Terms:
             case Load(operand=operand) if operand == self.held:
                 return 1.0
             case Load():
-                return 1.0 if _in_order(term, last) else SCATTERED_CYCLES
+                return self._read_cycles(term)
             case Select():
                 chosen = cycles(term.then), cycles(term.otherwise)
                 if last is not None and last in free_axes(term.condition):
@@ -134,6 +157,39 @@ class _Terms:
             case _:
                 return sum(map(cycles, children(term)))
 
+    def _read_cycles(self, load: Load) -> float:
+        """Cycles of a vector of reads."""
+        last = self.last
+        if last is None or not any(last in free_axes(index) for index in load.indices):
+            return 1.0
+        flat = _flat(load)
+        form = affine(flat.indices[0])
+        if not all(isinstance(atom, Axis) for atom, _ in form.terms):
+            return SCATTERED_CYCLES
+        step = form.coefficient(last)
+        if step in (0, 1):
+            return 1.0
+        if flat in self.turned:
+            return TURNED_CYCLES
+        if self.held is not None or abs(step) * load.dtype.bytes < LINE:
+            # What stands behind a sum in registers is transposed with it.
+            return SCATTERED_CYCLES
+        return LINE_CYCLES * self.lanes
+
+
+def _turned(stage: TensorExpr) -> frozenset[Load]:
+    """The reads of a stage, flat, that are transposed in blocks."""
+    axes = [axis for axis in stage.axes if axis.extent != 1]
+    found = crossing(axes, flat_loads(stage.body))
+    return frozenset() if found is None else frozenset(found.loads)
+
+
+def _flat(load: Load) -> Load:
+    """The load with one flat index."""
+    flat = flat_loads(load)
+    assert isinstance(flat, Load)
+    return flat
+
 
 def _changes_at_places(condition: Expr, axis: Axis) -> bool:
     """Whether a condition changes along an axis only where the axis passes known numbers."""
@@ -147,15 +203,6 @@ def _changes_at_places(condition: Expr, axis: Axis) -> bool:
             return all(_changes_at_places(part, axis) for part in args)
         case _:
             return axis not in free_axes(condition)
-
-
-def _in_order(load: Load, last: Axis | None) -> bool:
-    """Whether lanes along an axis read one element, or elements next to each other."""
-    if last is None or not any(last in free_axes(index) for index in load.indices):
-        return True
-    form = affine(flat_index(load.indices, load.type.shape))
-    plain = all(isinstance(atom, Axis) for atom, _ in form.terms)
-    return plain and form.coefficient(last) in (0, 1)
 
 
 def bytes_moved(task: Task) -> int:

@@ -28,6 +28,7 @@ from tensorgen.sketch import (
     contraction_estimate,
     is_shared,
     shared_rows,
+    stage_loops,
     target_vectors,
     tiled_window_of,
 )
@@ -126,7 +127,9 @@ class AnalyticCost:
         """Cycles of one core for windows and loops."""
         window = tiled_window_of(task)
         if window is None:
-            return sum(self._loops.along_result(stage) for stage in task.stages)
+            rows = shared_rows(task) if len(task.stages) > 1 else 0
+            lanes = (stage_loops(stage, rows, False, False).lanes for stage in task.stages)
+            return sum(map(self._loops.along, lanes, task.stages))
         dialect = target_vectors(self.target, window.dtype)
         assert dialect is not None, "windows are of types that have vectors"
         return window_cycles(window, window_schedule(window, dialect, False), dialect)

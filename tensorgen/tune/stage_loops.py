@@ -74,7 +74,7 @@ class StageLoops:
             {lane: _shared(rule, lane, extents) for lane in lanes},
             tuple(sorted(unrolls)),
             (False, True) if rule.reciprocals or (fused and divides_long(merged)) else (False,),
-            {lane: _cycles(stage, lane, costs) for lane in lanes},
+            {lane: costs.along(lane, stage) for lane in lanes},
         )
 
     def made(
@@ -163,15 +163,3 @@ def _shared(rule: Loops, lanes: Lanes, extents: tuple[int, ...]) -> int:
     if lanes is Lanes.OUTPUT:
         return max(len(extents) - 1, 1)
     return len(extents)
-
-
-def _cycles(stage: TensorExpr, lanes: Lanes, costs: StageCycles) -> float:
-    match lanes:
-        case Lanes.OUTPUT:
-            return costs.along_result(stage)
-        case Lanes.REDUCTION:
-            return costs.along_reduction(stage)
-        case Lanes.NONE:
-            return costs.along_result(stage, lanes=1)
-        case _:
-            assert_never(lanes)

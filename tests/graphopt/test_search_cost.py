@@ -18,6 +18,7 @@ from graphopt.search.measure import Measured, measure
 from graphopt.terms import scalar
 from tensorgen.loop_cycles import bytes_moved
 from tensorgen.machine import Rate
+from tensorgen.memory_order import Together, reordered
 from tensorgen.sketch import default_schedule
 from tensorgen.target import Target, host_target
 from tensorgen.task import Task
@@ -92,6 +93,32 @@ def test_padding_costs_little_more_than_a_copy() -> None:
     copied = MODEL.cost(task_of(graph_of(relu(wide))))
     assert padded < 2 * copied
     assert chosen > 1.5 * padded
+
+
+def test_reads_of_a_line_for_each_element_cost_many_times_a_copy() -> None:
+    """A pool from channels together to row-major results was taken for little more than one."""
+    pool = OP["max_pool"](
+        tensor(0, 1, 64, 56, 56), kernel=(3, 3), strides=(2, 2), pads=(0, 0, 0, 0), dilations=(1, 1)
+    )
+    task = task_of(graph_of(pool))
+    near, far = reordered(task, {0: Together(1, 64), 1: Together(1, 64)}), {0: Together(1, 64)}
+    assert MODEL.cost(reordered(task, far)) > 10 * MODEL.cost(near)
+
+
+def test_a_transposition_costs_less_than_scattered_reads() -> None:
+    x = tensor(0, 512, 512)
+    copy = MODEL.cost(task_of(graph_of(relu(x))))
+    turned = MODEL.cost(task_of(graph_of(OP["transpose"](x, perm=(1, 0)))))
+    assert copy < turned < 4 * copy
+
+
+def test_a_row_costs_what_it_does_along_its_sum() -> None:
+    """Lanes run along a long sum, which reads in order; along the result they would not."""
+    wide = MODEL.cost(
+        task_of(graph_of(OP["reduce_sum"](tensor(0, 64, 4096), axes=(1,), keepdims=False)))
+    )
+    copy = MODEL.cost(task_of(graph_of(relu(tensor(0, 64, 4096)))))
+    assert wide < 2 * copy
 
 
 def test_a_division_costs_more_where_divisors_differ() -> None:
