@@ -19,8 +19,8 @@ from tensorgen.schedule import Loops, ScheduleError
 from tensorgen.simplify import simplify
 
 SIDE = 4
-"""A block has so many times the `tile` of a schedule on each side: what is transposed in registers
-is a `tile` a side, and several of them beside each other are whole pieces of lines."""
+"""Tiles on each side of a block; several beside each other are runs of lines. Where something is
+computed of what is transposed, which waits on the stack meanwhile, a block is one tile high."""
 
 
 def lower_crossing(
@@ -38,9 +38,10 @@ def lower_crossing(
         raise ScheduleError("blocks: expected a tile of at least 1, got 0")
     blocks = _Blocks(stage, output, schedule, numbers, buffers, found)
     side = SIDE * schedule.tile
+    height = side if (stage.body,) == found.loads else schedule.tile
     return tuple(
         statement
-        for down in spans(found.axis.extent, side)
+        for down in spans(found.axis.extent, height)
         for along in spans(stage.axes[-1].extent, side)
         for statement in blocks.of(down, along)
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import product
 
 from tensorgen.expr import Axis, Expr, Load, all_of, const, free_axes
 from tensorgen.loop import Allocate, Buffer, If, LoopKind, Space, Stmt, Store
@@ -122,8 +123,6 @@ def _stores(
         if exists != const(True, exists.dtype):
             vectors = (If(exists, vectors),)
         return nested_counters((line, column), vectors, LoopKind.SERIAL)
-    order = axes if contiguous else (lane, line, column)
-    one_by_one = nested_counters(order, statements, LoopKind.ROLLED)
     if not (
         frame.schedule.turned
         and isinstance(lane, Axis)
@@ -131,28 +130,38 @@ def _stores(
         and not contiguous
         and place.coefficient(column) == 1
     ):
-        return one_by_one
-    last = {
-        axis: const(axis.extent - 1, int64) for axis in (line, column) if isinstance(axis, Axis)
-    }
-    result = one_by_one
-    # The last vector of features may have fewer of them: its transposition stores those.
-    rest = frame.features % lane.extent
-    for lanes in (rest, lane.extent) if rest > 1 else (lane.extent,):
-        part = frame.numbers.axis(lane.name, lanes)
-        parts: dict[Axis, Expr] = {lane: part}
+        order = axes if contiguous else (lane, line, column)
+        return nested_counters(order, statements, LoopKind.ROLLED)
+    _, inner = frame.grids
+    result = nested_counters((lane, column), statements, LoopKind.ROLLED)
+    # Tiles at the right edge have fewer columns, and the last vector may have fewer features. Where
+    # taps are apart, so are the columns of a tile, and edges differ.
+    cut = inner.extent if inner.phases == 1 else column.extent
+    for columns, lanes in product(
+        _lengths(cut, column.extent), _lengths(frame.features, lane.extent)
+    ):
+        parts = {
+            column: frame.numbers.axis(column.name, columns),
+            lane: frame.numbers.axis(lane.name, lanes),
+        }
         read, written = replace_axes(element, parts), _replaced(store, parts)
         assert isinstance(read, Load)
-        blocks = stored_across(
-            read, tile, written, column, part, frame.schedule.lanes, frame.numbers
+        turned = stored_across(
+            read, tile, written, parts[column], parts[lane], frame.schedule.lanes, frame.numbers
         )
-        turned = nested_counters((line,), blocks, LoopKind.SERIAL)
-        inside = replace_axes(condition, {**last, lane: const(lanes - 1, int64)})
+        last = {axis: const(part.extent - 1, int64) for axis, part in parts.items()}
+        inside = replace_axes(condition, last)
         result = turned if inside == const(True, inside.dtype) else (If(inside, turned, result),)
-    return result
+    return nested_counters((line,), result, LoopKind.SERIAL)
 
 
-def _replaced(store: Store, values: Mapping[Axis, Expr]) -> Store:
+def _lengths(extent: int, length: int) -> tuple[int, ...]:
+    """How long the pieces of an extent are, ascending; one element is not worth a transposition."""
+    rest = extent % length
+    return (rest, length) if rest > 1 else (length,)
+
+
+def _replaced(store: Store, values: Mapping[Axis, Axis]) -> Store:
     """The store at other values of some axes."""
     return replace(
         store,
