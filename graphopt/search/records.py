@@ -19,6 +19,7 @@ from tensorgen.expr import Reduce, walk
 from tensorgen.sqlite_file import SqliteFile
 from tensorgen.target import Target
 from tensorgen.task import Task
+from tensorgen.version import tasor_version
 
 _TABLE = """
 CREATE TABLE IF NOT EXISTS kernel_seconds (
@@ -81,7 +82,8 @@ class RecordedCost:
         self.fallback = (
             AnalyticCost(records.target, records.threads) if fallback is None else fallback
         )
-        self._origin = f"estimated by {self.fallback!r}"
+        # Another version counts differently.
+        self._origin = f"estimated by {self.fallback!r} of {tasor_version()}"
         self._measured = records.load(MEASURED)
         self._estimated = records.load(self._origin)
         self._new: dict[bytes, float] = {}

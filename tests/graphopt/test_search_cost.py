@@ -222,7 +222,9 @@ def test_measured_seconds_stand_above_estimates(records: KernelRecords) -> None:
     assert RecordedCost(KernelRecords(records.path, TARGET, 2)).cost(task) != 0.25
 
 
-def test_estimates_are_kept_for_the_same_model_only(records: KernelRecords) -> None:
+def test_estimates_are_kept_for_the_same_model_only(
+    records: KernelRecords, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Counting:
         asked = 0
 
@@ -241,6 +243,9 @@ def test_estimates_are_kept_for_the_same_model_only(records: KernelRecords) -> N
     assert RecordedCost(records, Counting()).cost(task) == 1.0
     assert Counting.asked == 1
     assert RecordedCost(records).cost(task) == MODEL.cost(task)
+    monkeypatch.setattr("graphopt.search.records.tasor_version", lambda: "another")
+    assert RecordedCost(records, Counting()).cost(task) == 1.0
+    assert Counting.asked == 2
 
 
 def test_a_file_that_is_none_is_refused(tmp_path: Path) -> None:
