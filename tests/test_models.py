@@ -27,7 +27,7 @@ from tensorgen.types import Array
 
 STRICT = "-Wall -Wextra -pedantic -Wconversion -Wshadow -Wmissing-prototypes -Werror"
 SANITIZE = "-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all"
-QUICK = ("angle", "squeezenet")
+QUICK = ("angle",)
 """Parts of the names of the models that every run takes."""
 
 CLASSIFIERS = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -53,6 +54,13 @@ from tests.contraction_tiles import TASKS, candidates
 
 ISAS = ("c99", "sse42", "avx2", "avx512", "neon", "neon32")
 
+ALIKE = {"sse42", "neon32"}
+"""Those with the vectors of another, whose loops differ in spelling only."""
+
+
+def sampled(isas: Sequence[str]) -> list[object]:
+    return [pytest.param(isa, marks=pytest.mark.slow) if isa in ALIKE else isa for isa in isas]
+
 
 def shared_tiles(task: Task, isa: str) -> list[RegisterTile]:
     """Every register tile for several threads, each as a grid, too, where it can be one."""
@@ -65,7 +73,7 @@ def shared_tiles(task: Task, isa: str) -> list[RegisterTile]:
     return list(dict.fromkeys((*tiles, *grids)))
 
 
-@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("isa", sampled(ISAS))
 @pytest.mark.parametrize("name", TASKS)
 def test_every_tile_is_right_by_the_interpreter(name: str, isa: str) -> None:
     task = TASKS[name]
@@ -106,7 +114,7 @@ def check_compiled(isa: str, strict: bool, every: int, cache: Path) -> None:
         assert_same(compiled.run(number, arrays)[0], expected, 0.0, f"{name} {schedule}")
 
 
-COMPILED = ("c99", "sse42", "avx2", "avx512")
+COMPILED = sampled(("c99", "sse42", "avx2", "avx512"))
 
 
 @pytest.mark.parametrize("isa", COMPILED)

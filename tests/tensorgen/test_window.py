@@ -199,8 +199,17 @@ COMPILERS = {
 }
 
 
+ALIKE = {("gcc", "x86-64-v2"), ("gcc", "x86-64-v3"), ("clang", "x86-64-v4")}
+"""What another compiler or instruction set shows, too."""
+
+
 @pytest.mark.parametrize(
-    ("compiler", "name"), [(c, name) for c, names in COMPILERS.items() for name in names]
+    ("compiler", "name"),
+    [
+        pytest.param(compiler, name, marks=pytest.mark.slow if (compiler, name) in ALIKE else ())
+        for compiler, names in COMPILERS.items()
+        for name in names
+    ],
 )
 def test_no_compiler_complains(compiler: str, name: str, tmp_path: Path) -> None:
     if shutil.which(compiler) is None:
