@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -18,21 +17,14 @@ from tensorgen.schedule import Lanes, Loops, Method, Schedule, ScheduleError
 from tensorgen.sketch import default_schedule, merged_stage
 from tensorgen.target import Target
 from tensorgen.task import Task
-from tensorgen.types import DType, Shape, TensorType, float16, float32, float64, int32, int64
+from tensorgen.types import DType, Shape, float16, float32, float64, int32, int64
 from tests.compiled_kernels import Case, CompiledKernels, assert_same, evaluate_task
 from tests.contraction_tasks import whole_inputs
+from tests.stage_tasks import stage_task
+from tests.stage_tasks import tensor_type as f
 
 AVX2 = Target.named("x86-64-v3")
 BLOCKS = Loops(Lanes.OUTPUT, 16, 0, 0, method=Method.BLOCKS)
-
-
-def f(*shape: int, dtype: DType = float32) -> TensorType:
-    return TensorType(dtype, shape)
-
-
-def stage_task(types: tuple[TensorType, ...], body: Callable[..., TensorExpr]) -> Task:
-    stage = body(*(Tensor(n, type) for n, type in enumerate(types)))
-    return Task(types, (stage,), (0,), (False,) * len(types))
 
 
 def turned(rows: int, columns: int, dtype: DType = float32) -> Task:
@@ -137,7 +129,7 @@ def test_threads_share_the_blocks() -> None:
     schedule = default_schedule(TASKS["blocks and more"], AVX2, 2)
     kernel = lower(TASKS["blocks and more"], schedule).kernel
     loops = [s for s in statements(kernel.body) if isinstance(s, For)]
-    assert [s.axis.extent for s in loops if s.kind is LoopKind.PARALLEL][:1] == [1 * 2]
+    assert [s.axis.extent for s in loops if s.kind is LoopKind.PARALLEL][:1] == [2]
 
 
 def test_a_plain_transposition_has_no_copy() -> None:

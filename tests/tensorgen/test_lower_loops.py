@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -29,19 +28,11 @@ from tensorgen.lower import lower
 from tensorgen.lower_loops import Span, spans
 from tensorgen.schedule import Lanes, Loops, RowStages, ScheduleError
 from tensorgen.task import Task
-from tensorgen.types import DType, TensorType, bfloat16, float32, int32
+from tensorgen.types import bfloat16, int32
 from tests.compiled_kernels import Case, CompiledKernels, assert_same, evaluate_task
 from tests.contraction_tasks import whole_inputs
-
-
-def stage_task(types: tuple[TensorType, ...], body: Callable[..., TensorExpr]) -> Task:
-    stage = body(*(Tensor(n, type) for n, type in enumerate(types)))
-    return Task(types, (stage,), (0,), (False,) * len(types))
-
-
-def f(*shape: int, dtype: DType = float32) -> TensorType:
-    return TensorType(dtype, shape)
-
+from tests.stage_tasks import stage_task
+from tests.stage_tasks import tensor_type as f
 
 TASKS: dict[str, Task] = {
     "scalar": stage_task((f(), f()), lambda x, y: compute((), lambda: x[()] + y[()])),
