@@ -93,7 +93,7 @@ class StageCycles:
         vectors = stage.type.size / lanes
         if last is not None and last.extent:
             vectors *= -(-last.extent // lanes) * lanes / last.extent
-        terms = _Terms(self, last, lanes, held, _turned(stage), set())
+        terms = _Terms(self, stage, last, lanes, held, set())
         return vectors * (1.0 + terms.cycles(stage.body))
 
     def along_reduction(self, stage: TensorExpr) -> float:
@@ -104,7 +104,7 @@ class StageCycles:
         for fold in folds:
             *outer, inner = fold.axes
             steps = prod(axis.extent for axis in outer) * -(-inner.extent // lanes)
-            terms = _Terms(self, inner, lanes, None, frozenset(), set())
+            terms = _Terms(self, stage, inner, lanes, None, set())
             total += steps * (1.0 + terms.cycles(fold.body)) + FOLDED_LANES_CYCLES
         return stage.type.size * total
 
@@ -118,10 +118,10 @@ class _Terms:
     """Cycles of vectors of terms, whose lanes run along `last`. What was `seen` is left out."""
 
     loops: StageCycles
+    stage: TensorExpr
     last: Axis | None
     lanes: int
     held: int | None
-    turned: frozenset[Load]
     seen: set[bytes]
 
     def cycles(self, term: Expr) -> float:
@@ -169,7 +169,7 @@ class _Terms:
         step = form.coefficient(last)
         if step in (0, 1):
             return 1.0
-        if flat in self.turned:
+        if flat in _turned(self.stage):
             return TURNED_CYCLES
         if self.held is not None or abs(step) * load.dtype.bytes < LINE:
             # What stands behind a sum in registers is transposed with it.
@@ -177,11 +177,11 @@ class _Terms:
         return LINE_CYCLES * self.lanes
 
 
-def _turned(stage: TensorExpr) -> frozenset[Load]:
+def _turned(stage: TensorExpr) -> tuple[Load, ...]:
     """The reads of a stage, flat, that are transposed in blocks."""
     axes = [axis for axis in stage.axes if axis.extent != 1]
     found = crossing(axes, flat_loads(stage.body))
-    return frozenset() if found is None else frozenset(found.loads)
+    return () if found is None else found.loads
 
 
 def _flat(load: Load) -> Load:
