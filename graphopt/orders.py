@@ -20,6 +20,7 @@ from graphopt.partition import Step
 from graphopt.storage import Layout
 from tensorgen.contraction import contraction_of
 from tensorgen.memory_order import Together, reordered
+from tensorgen.simplify import Memory, remembering
 from tensorgen.task import Task
 
 LEAST_GAIN = 0.005
@@ -95,6 +96,7 @@ class _Search:
     seconds: Callable[[Task], float]
 
     def __post_init__(self) -> None:
+        self._memory = Memory()
         self._known: dict[tuple[bytes, tuple[Together | None, ...]], float] = {}
         self._touching: dict[Value, list[Step]] = {value: [] for value in self.free}
         for step in self.steps:
@@ -150,7 +152,9 @@ class _Search:
         )
         known = self._known.get(key)
         if known is None:
-            known = self.seconds(_task_in(step, orders))
+            # No kernel is printed from here.
+            with remembering(self._memory):
+                known = self.seconds(_task_in(step, orders))
             self._known[key] = known
         return known
 

@@ -15,8 +15,8 @@ from tensorgen.line_reads import LINE_BYTES
 from tensorgen.machine import Core
 from tensorgen.prologue_costs import COPY, CROSSING_LINE, EXPOSED, FAR_COPY
 from tensorgen.schedule import RegisterTile, VectorSource
-from tensorgen.shares import Repeated, Work, busiest
-from tensorgen.tile_costs import TiledWork, lines_of, parts, tile_cycles
+from tensorgen.shares import Work, busiest, repeated
+from tensorgen.tile_costs import TiledWork, lines_of, parts, tile_cycles, tiles_of
 
 LEAST_READERS = 4
 """Vector tiles that read a packed row, at least."""
@@ -61,7 +61,7 @@ def block_cycles(work: TiledWork, schedule: RegisterTile, core: Core, threads: i
     if threads > 1 and units == 1 and schedule.row_block >= work.rows:
         crossing = CROSSING_LINE * work.depth * work.rows * work.element_bytes / LINE_BYTES
         packed = work.depth * work.rows * pack / threads + crossing * (1 - 1 / threads)
-        return packed + core.barrier + busiest(lines_of(work, schedule, core), threads)
+        return packed + core.barrier + busiest(lines_of(tiles_of(work, schedule, core)), threads)
     width = schedule.vectors * schedule.lanes
     again = 0.0
     if schedule.source is VectorSource.PACKED and work.vector_bytes > core.second_cache // 2:
@@ -74,7 +74,7 @@ def block_cycles(work: TiledWork, schedule: RegisterTile, core: Core, threads: i
             for columns, times in parts(work.columns, width)
         )
         block = work.outer_columns * tiles + length * work.depth * pack
-        blocks.append(Repeated(count, (block + again,)))
+        blocks.append(repeated(count, (block + again,)))
     # Threads with blocks of their own read all of the vector factor, each.
     late = EXPOSED * core.first_cycles(work.vector_bytes) * (1 - 1 / threads)
-    return busiest(Repeated(units, tuple(blocks)), threads) - again + late
+    return busiest(repeated(units, tuple(blocks)), threads) - again + late

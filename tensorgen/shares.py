@@ -8,55 +8,66 @@ static schedule, whether these take as long or not.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Repeated:
-    """`parts`, one after the other, so many `times`."""
+class Repeated(NamedTuple):
+    """`parts`, one after the other, so many `times`. Each time has so many `pieces`, which take so
+    many `cycles`: `repeated` counts them once."""
 
     times: int
     parts: tuple[Work, ...]
+    pieces: int
+    cycles: float
 
 
 Work = float | Repeated
 """Cycles of one piece of work, or of several in their order."""
 
 
+def repeated(times: int, parts: tuple[Work, ...]) -> Repeated:
+    """The parts, one after the other, so many times."""
+    return Repeated(times, parts, sum(map(pieces_of, parts)), sum(map(cycles_of, parts)))
+
+
 def pieces_of(work: Work) -> int:
     """How many pieces there are to share."""
-    if isinstance(work, Repeated):
-        return work.times * sum(map(pieces_of, work.parts))
-    return 1
+    return work.times * work.pieces if isinstance(work, Repeated) else 1
 
 
 def cycles_of(work: Work) -> float:
     """The cycles of all of it."""
-    if isinstance(work, Repeated):
-        return work.times * sum(map(cycles_of, work.parts))
-    return work
+    return work.times * work.cycles if isinstance(work, Repeated) else work
+
+
+def merged(work: Work, loops: int) -> Work:
+    """The same with only so many loops around the pieces: what is inside is one piece."""
+    if not loops or not isinstance(work, Repeated):
+        return cycles_of(work)
+    return repeated(work.times, tuple(merged(part, loops - 1) for part in work.parts))
 
 
 def busiest(work: Work, threads: int) -> float:
     """The cycles of the thread that takes longest."""
-    return max(_first(work, last) - _first(work, start) for start, last in _shares(work, threads))
+    begins = [_first(work, start) for start in _starts(pieces_of(work), threads)]
+    return max(end - begin for begin, end in pairwise(begins))
 
 
-def _shares(work: Work, threads: int) -> Iterator[tuple[int, int]]:
-    """First piece of each thread, and the one behind its last; the first threads have one more."""
-    least, more = divmod(pieces_of(work), threads)
-    for thread in range(threads):
-        start = thread * least + min(thread, more)
-        yield start, start + least + (thread < more)
+def _starts(pieces: int, threads: int) -> Iterator[int]:
+    """First piece of each thread, and the end of the last; the first threads have one more."""
+    least, more = divmod(pieces, threads)
+    for thread in range(threads + 1):
+        yield thread * least + min(thread, more)
 
 
 def _first(work: Work, count: int) -> float:
     """The cycles of the first `count` pieces."""
-    if not isinstance(work, Repeated):
-        return work * count
-    length = sum(map(pieces_of, work.parts))
-    times, count = divmod(count, length) if length else (0, 0)
-    total = times * sum(map(cycles_of, work.parts))
+    if count in (0, pieces_of(work)):
+        return cycles_of(work) if count else 0.0
+    assert isinstance(work, Repeated), "one piece is not shared"
+    times, count = divmod(count, work.pieces)
+    total = times * work.cycles
     for part in work.parts:
         taken = min(count, pieces_of(part))
         total += _first(part, taken)

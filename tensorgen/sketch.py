@@ -43,7 +43,7 @@ from tensorgen.schedule import (
 )
 from tensorgen.simplify import affine, simplify
 from tensorgen.sketch_attention import attention_estimates
-from tensorgen.sketch_tiles import Estimate, register_tiles
+from tensorgen.sketch_tiles import Estimate, cheapest, register_tiles
 from tensorgen.sketch_winograd import winograd_tiles
 from tensorgen.softmax import softmax_stages
 from tensorgen.target import Target
@@ -150,7 +150,7 @@ def contraction_estimate(
     estimates += register_tiles(task, contraction, core, threads)
     if filtering:
         estimates += winograd_tiles(task, contraction, core, threads)
-    return min(estimates, key=lambda e: (e.cycles, str(e.schedule)), default=None)
+    return cheapest(estimates) if estimates else None
 
 
 def core_of(target: Target, dtype: DType, threads: int, machine: Machine | None) -> Core | None:
@@ -174,8 +174,7 @@ def attention_estimate(
     assert core is not None, "sums of products that have tiles are of types that have vectors"
     depth = len(task.stages[attention.scored].axes) - 1
     stages = row_stages(task, attention.row_stages, depth, False, target.has_fma)
-    estimates = attention_estimates(task, attention, stages, core, threads)
-    return min(estimates, key=lambda e: (e.cycles, str(e.schedule)))
+    return cheapest(attention_estimates(task, attention, stages, core, threads))
 
 
 def tiled_window_of(task: Task) -> Window | None:

@@ -12,7 +12,7 @@ from math import prod
 from tensorgen.attention import Attention
 from tensorgen.machine import Core
 from tensorgen.schedule import AttentionTile, RegisterTile, RowStages
-from tensorgen.sketch_tiles import Estimate, tiles_for_roles
+from tensorgen.sketch_tiles import Estimate, cheapest, tiles_for_roles
 from tensorgen.task import Task
 
 RUNTIME = (False, False)
@@ -29,20 +29,14 @@ def attention_estimates(
     their contractions."""
     dtype = attention.scores.contraction.dtype
     stride = row_lines(task, attention) * LINE // dtype.bytes
-    best: dict[int, Estimate[RegisterTile]] = {}
-    for estimate in tiles_for_roles(attention.scores, attention.scores_vector, RUNTIME, core, 1):
-        known = best.get(estimate.schedule.rows)
-        if known is None or _rank(estimate) < _rank(known):
-            best[estimate.schedule.rows] = estimate
+    best = _by_rows(tiles_for_roles(attention.scores, attention.scores_vector, RUNTIME, core, 1))
     weighted = None
     if attention.weighted is not None:
-        weighted = list(
+        weighted = _by_rows(
             tiles_for_roles(attention.weighted, attention.weighted_vector, RUNTIME, core, 1)
         )
     for length, scores in best.items():
-        second: Estimate[RegisterTile] | None = None
-        if weighted is not None:
-            second = min((e for e in weighted if e.schedule.rows == length), key=_rank)
+        second = None if weighted is None else weighted[length]
         parts, share = _parts(attention, length, threads)
         schedule = AttentionTile(
             length,
@@ -69,8 +63,12 @@ PACKING_ROWS = 16
 """To pack the vector factors takes about as long as so many rows take."""
 
 
-def _rank(estimate: Estimate[RegisterTile]) -> tuple[float, str]:
-    return estimate.cycles, str(estimate.schedule)
+def _by_rows(tiles: Iterator[Estimate[RegisterTile]]) -> dict[int, Estimate[RegisterTile]]:
+    """The cheapest of the tiles of each number of rows."""
+    groups: dict[int, list[Estimate[RegisterTile]]] = {}
+    for estimate in tiles:
+        groups.setdefault(estimate.schedule.rows, []).append(estimate)
+    return {rows: cheapest(group) for rows, group in groups.items()}
 
 
 def _parts(attention: Attention, rows: int, threads: int) -> tuple[int, float]:

@@ -5,7 +5,7 @@ The estimates (`tile_costs`) rank schedules; they do not predict time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Generic, TypeVar
@@ -19,9 +19,9 @@ from tensorgen.prologue import Slab
 from tensorgen.prologue_costs import EXPOSED, factor_bytes, prologue_costs
 from tensorgen.row_blocks import block_cycles, row_blocks
 from tensorgen.schedule import RegisterTile, VectorSource
-from tensorgen.shares import Repeated, busiest, cycles_of
+from tensorgen.shares import Work, busiest, cycles_of
 from tensorgen.task import Task
-from tensorgen.tile_costs import TiledWork, lines_of, second_bytes, tiled_work
+from tensorgen.tile_costs import TiledWork, lines_of, second_bytes, tiled_work, tiles_of
 
 LEAST_DEPTH = 32
 """Products of a block, at least: partial sums are read and written once a block."""
@@ -39,6 +39,14 @@ class Estimate(Generic[Chosen]):
 
     schedule: Chosen
     cycles: float
+
+
+def cheapest(estimates: Iterable[Estimate[Chosen]]) -> Estimate[Chosen]:
+    """The one of fewest cycles; of several such, the first by name."""
+    candidates = list(estimates)
+    least = min(estimate.cycles for estimate in candidates)
+    best = [estimate for estimate in candidates if estimate.cycles == least]
+    return min(best, key=lambda estimate: str(estimate.schedule))
 
 
 def register_tiles(
@@ -223,7 +231,8 @@ class TileSketch:
         for source in self.sources():
             for rows, vectors in self.shapes():
                 schedule = self.by_rule(source, rows, vectors)
-                lines = lines_of(self.work, schedule, self.core)
+                tiles = tiles_of(self.work, schedule, self.core)
+                lines = lines_of(tiles)
                 for made in self.prologues:
                     if made[0]:
                         placed = replace(schedule, prologue=made[0])
@@ -233,7 +242,7 @@ class TileSketch:
                     if self.may_pack_rows(source):
                         yield from self._row_blocks(schedule)
                     if self.threads > 1 and source is not VectorSource.RUNTIME:
-                        yield from self._grids(schedule, lines, made)
+                        yield from self._grids(schedule, tiles, lines, made)
 
     def may_pack_rows(self, source: VectorSource) -> bool:
         """Whether the broadcast factor may be packed at run time: each of its rows is a stream, the
@@ -250,27 +259,28 @@ class TileSketch:
             yield Estimate(found, self.cycles(found))
 
     def _grids(
-        self, schedule: RegisterTile, lines: Repeated, made: tuple[int, float, float]
+        self,
+        schedule: RegisterTile,
+        tiles: Work,
+        lines: Work,
+        made: tuple[int, float, float],
     ) -> Iterator[Estimate[RegisterTile]]:
         """The same tile where threads share tiles and not lines of them, if that is better."""
-        if schedule.depth:
+        if schedule.depth or busiest(tiles, self.threads) >= busiest(lines, self.threads):
             return
         grid = replace(schedule, grid=True)
-        tiles = lines_of(self.work, grid, self.core)
-        if busiest(tiles, self.threads) < busiest(lines, self.threads):
-            yield Estimate(grid, self._cycles(grid, tiles, made))
+        yield Estimate(grid, self._cycles(grid, tiles, made))
 
     def cycles(self, schedule: RegisterTile) -> float:
         """The cycles that the busiest thread is expected to take for one of these tiles."""
         if schedule.row_block:
-            tiles = block_cycles(self.work, schedule, self.core, self.threads)
-            return tiles + (self.core.barrier if self.threads > 1 else 0.0)
+            blocks = block_cycles(self.work, schedule, self.core, self.threads)
+            return blocks + (self.core.barrier if self.threads > 1 else 0.0)
         made = next(made for made in self.prologues if made[0] == schedule.prologue)
-        return self._cycles(schedule, lines_of(self.work, schedule, self.core), made)
+        tiles = tiles_of(self.work, schedule, self.core)
+        return self._cycles(schedule, tiles if schedule.grid else lines_of(tiles), made)
 
-    def _cycles(
-        self, schedule: RegisterTile, lines: Repeated, made: tuple[int, float, float]
-    ) -> float:
+    def _cycles(self, schedule: RegisterTile, lines: Work, made: tuple[int, float, float]) -> float:
         """The cycles of the busiest thread for the tiles and a prologue."""
         inside, copied, share = made
         met = self.core.barrier if self.threads > 1 else 0.0

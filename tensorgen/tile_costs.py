@@ -18,7 +18,7 @@ from tensorgen.line_reads import LINE_BYTES, LineReads
 from tensorgen.machine import Core
 from tensorgen.prologue_costs import factor_bytes
 from tensorgen.schedule import RegisterTile, VectorSource
-from tensorgen.shares import Repeated, Work, cycles_of
+from tensorgen.shares import Work, cycles_of, merged, repeated
 from tensorgen.simplify import affine
 
 MULTIPLY_ADD_LATENCY = 4.25
@@ -153,9 +153,9 @@ def tiled_work(roles: Roles, vector: int, dialect: VectorDialect) -> TiledWork:
     )
 
 
-def lines_of(work: TiledWork, schedule: RegisterTile, core: Core) -> Repeated:
-    """The tiles in the order of their loops. The pieces are what threads share: tiles of a grid,
-    else lines of them."""
+def tiles_of(work: TiledWork, schedule: RegisterTile, core: Core) -> Work:
+    """The tiles in the order of their loops, line by line. Lines whose columns are packed at run
+    time are one piece."""
     width = schedule.vectors * core.dialect.lanes
     columns = tuple(parts(work.columns, width))
     rows = tuple(parts(work.rows, schedule.rows))
@@ -169,13 +169,17 @@ def lines_of(work: TiledWork, schedule: RegisterTile, core: Core) -> Repeated:
         tiles = []
         for other, number in inner:
             size = (other, length) if schedule.vectors_outer else (length, other)
-            tiles.append(Repeated(number, (tile_cycles(work, schedule, core, *size),)))
-        line = Repeated(across, tuple(tiles))
-        packed = 0.0
+            tiles.append(repeated(number, (tile_cycles(work, schedule, core, *size),)))
+        line: Work = repeated(across, tuple(tiles))
         if schedule.source is VectorSource.RUNTIME:
-            packed = work.depth * length * work.pack
-        lines.append(Repeated(count, (line if schedule.grid else cycles_of(line) + packed,)))
-    return Repeated(times, tuple(lines))
+            line = cycles_of(line) + work.depth * length * work.pack
+        lines.append(repeated(count, (line,)))
+    return repeated(times, tuple(lines))
+
+
+def lines_of(tiles: Work) -> Work:
+    """The same where a line of tiles is one piece: what threads share without a grid."""
+    return merged(tiles, 2)
 
 
 def tile_cycles(

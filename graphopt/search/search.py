@@ -27,6 +27,7 @@ from graphopt.search.places import RuleIndex
 from graphopt.search.regions import Region, became, regions
 from graphopt.search.shipped import CHAINS
 from graphopt.search.spot_check import Check, Checked, spot_check
+from tensorgen.simplify import Memory, remembering
 from tensorgen.task import Task
 
 JOINED_WEIGHTS = FoldLimits(growth=10.0, work=2**33)
@@ -127,7 +128,9 @@ def search(
 
     The same arguments give the same result unless the budget of seconds ends the search.
     """
-    return _Search(tuple(rules), cost_model, settings, clock).run(graph)
+    # Rewritten graphs differ in a few kernels, whose indices are alike. None of them is printed.
+    with remembering(Memory()):
+        return _Search(tuple(rules), cost_model, settings, clock).run(graph)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensorgen.shares import Repeated, Work, busiest, cycles_of, pieces_of
+from tensorgen.shares import Repeated, Work, busiest, cycles_of, pieces_of, repeated
 
 WORK = st.recursive(
     st.integers(0, 9).map(float),
-    lambda part: st.builds(Repeated, st.integers(0, 3), st.lists(part, max_size=3).map(tuple)),
+    lambda part: st.builds(repeated, st.integers(0, 3), st.lists(part, max_size=3).map(tuple)),
     max_leaves=6,
 )
 
@@ -40,6 +40,6 @@ def test_threads_get_equal_numbers_of_consecutive_pieces(work: Work, threads: in
 
 
 def test_a_shorter_piece_at_the_end_is_the_last_threads() -> None:
-    rows = Repeated(1, (Repeated(3, (10.0,)), 4.0))
+    rows = repeated(1, (repeated(3, (10.0,)), 4.0))
     assert busiest(rows, 2) == 20.0
-    assert busiest(Repeated(2, (rows,)), 2) == 34.0
+    assert busiest(repeated(2, (rows,)), 2) == 34.0
