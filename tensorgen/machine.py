@@ -206,7 +206,10 @@ class Core:
 
     def vector_load(self, panel: float) -> float:
         """Loads from the first cache that one vector of a panel of so many bytes costs."""
-        return next((cost for size, cost in self.loads if panel <= size), self.loads[-1][1])
+        for size, cost in self.loads:
+            if panel <= size:
+                return cost
+        return self.loads[-1][1]
 
 
 def flops_per_cycle(isa: Isa) -> float:

@@ -16,7 +16,7 @@ from tensorgen.dialects import VectorDialect
 from tensorgen.expr import Axis
 from tensorgen.machine import Core
 from tensorgen.prologue import Slab
-from tensorgen.prologue_costs import EXPOSED, factor_bytes, prologue_costs
+from tensorgen.prologue_costs import EXPOSED, prologue_costs
 from tensorgen.row_blocks import block_cycles, row_blocks
 from tensorgen.schedule import RegisterTile, VectorSource
 from tensorgen.shares import Work, busiest, cycles_of
@@ -150,7 +150,7 @@ class TileSketch:
             roles = _read_together(roles, together)
         turned = together is not None
         work = tiled_work(roles, vector, core.dialect)
-        outer = _vectors_outer(roles, vector)
+        outer = _vectors_outer(work)
         prologues = tuple(prologue_costs(roles, outer, core, threads, turned))
         return TileSketch(
             roles, vector, constant, together is not None, copied, core, threads, work, prologues
@@ -200,12 +200,11 @@ class TileSketch:
 
     def by_rule(self, source: VectorSource, rows: int, vectors: int) -> RegisterTile:
         """A tile of that size, all else chosen by rules. Threads share the outer loop."""
+        vectors_outer = _vectors_outer(self.work)
         factor, _ = self._in_place(source)
+        read = self.work.vector_bytes if factor == self.vector else self.work.row_bytes
         # No cache can foresee which line is read next, and the second one does not hold all.
-        ahead = (
-            self.may_ask_ahead(source)
-            and factor_bytes(self.roles, factor) > self.core.second_cache // 2
-        )
+        ahead = read > self.core.second_cache // 2 and self.may_ask_ahead(source)
         schedule = RegisterTile(
             self.vector,
             source,
@@ -213,7 +212,7 @@ class TileSketch:
             rows=rows,
             vectors=vectors,
             lanes=self.core.dialect.lanes,
-            vectors_outer=source is VectorSource.RUNTIME or _vectors_outer(self.roles, self.vector),
+            vectors_outer=source is VectorSource.RUNTIME or vectors_outer,
             parallel=self.threads > 1,
             ahead=ahead,
             turned=self.work.turned,
@@ -222,7 +221,7 @@ class TileSketch:
         )
         return replace(
             schedule,
-            panels_ahead=_panels_pay(self.roles, schedule, self.core),
+            panels_ahead=_panels_pay(self.roles, self.work, schedule, self.core),
             depth=_block_depth(self.roles, self.work, schedule, self.core),
         )
 
@@ -254,7 +253,7 @@ class TileSketch:
     def _row_blocks(self, schedule: RegisterTile) -> Iterator[Estimate[RegisterTile]]:
         """The same tile with its rows packed in blocks."""
         for blocked in row_blocks(self.work, schedule, self.core, self.threads):
-            ahead = _panels_pay(self.roles, blocked, self.core)
+            ahead = _panels_pay(self.roles, self.work, blocked, self.core)
             found = replace(blocked, panels_ahead=ahead)
             yield Estimate(found, self.cycles(found))
 
@@ -307,15 +306,14 @@ def _read_together(roles: Roles, together: int) -> Roles:
     return replace(roles, contraction=replace(contraction, factors=factors))
 
 
-def _panels_pay(roles: Roles, schedule: RegisterTile, core: Core) -> bool:
+def _panels_pay(roles: Roles, work: TiledWork, schedule: RegisterTile, core: Core) -> bool:
     """True if the panels of the outer loop come from beyond the second-level cache while the first
     of several inner tiles would wait for them. With more inner tiles than a step of a panel has
     elements, that is a small part of the time."""
-    outer = schedule.vector_operand if schedule.vectors_outer else 1 - schedule.vector_operand
-    packed = (
-        schedule.source is VectorSource.PACKED if schedule.vectors_outer else schedule.row_packed
-    )
-    if not packed or factor_bytes(roles, outer) <= core.second_cache // 2:
+    packed, read = schedule.row_packed, work.row_bytes
+    if schedule.vectors_outer:
+        packed, read = schedule.source is VectorSource.PACKED, work.vector_bytes
+    if not packed or read <= core.second_cache // 2:
         return False
     columns, rows = _tile_counts(roles, schedule)
     if schedule.row_block:
@@ -372,6 +370,6 @@ def tile_shapes(rows: int, columns: int, dialect: VectorDialect) -> Iterator[tup
             yield length, vectors
 
 
-def _vectors_outer(roles: Roles, vector: int) -> bool:
+def _vectors_outer(work: TiledWork) -> bool:
     """Put the loop over the larger operand's tiles outside, so that the smaller one is reread."""
-    return factor_bytes(roles, vector) >= factor_bytes(roles, 1 - vector)
+    return work.vector_bytes >= work.row_bytes
