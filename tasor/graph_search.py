@@ -35,6 +35,7 @@ from tasor.errors import UsageError, one_line
 from tasor.graph_difference import NO_DIFFERENCE, Difference, difference
 from tasor.graph_timing import Running, Timings, timed
 from tensorgen.build import BuildError, ToolMissing, cache_folder
+from tensorgen.simplify import Memory, remembering
 from tensorgen.target import Target
 from tensorgen.types import Array
 
@@ -190,16 +191,18 @@ def searched_graph(
     differences: Differences | NotRun = not_run
     kept, why = changed, _predicted(result)
     if options.run:
-        begins("time")
-        times = _times(imported, optimized, result.graph, target, threads, filtering)
-        if isinstance(times, Times) and times.searched is not None:
-            factor = times.searched.times_as_fast_as(times.optimized)
-            kept = factor >= 1.0
-            verdict = "kept" if kept else "dropped: the graph measures slower than without it"
-            why = f"{verdict} ({factor:.3f} times as fast, measured)"
-        begins("compare")
-        final = result.graph if kept else optimized
-        differences = _differences(imported, final, target, threads)
+        # Graphs that are run and forgotten: most of their indices are the same.
+        with remembering(Memory()):
+            begins("time")
+            times = _times(imported, optimized, result.graph, target, threads, filtering)
+            if isinstance(times, Times) and times.searched is not None:
+                factor = times.searched.times_as_fast_as(times.optimized)
+                kept = factor >= 1.0
+                verdict = "kept" if kept else "dropped: the graph measures slower than without it"
+                why = f"{verdict} ({factor:.3f} times as fast, measured)"
+            begins("compare")
+            final = result.graph if kept else optimized
+            differences = _differences(imported, final, target, threads)
     final = result.graph if kept else optimized
     return final, GraphSearch(
         result,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import pairwise
 from math import prod
 
@@ -67,6 +68,10 @@ PARALLEL_WORK = 1 << 12
 
 STACK_BYTES = 16 << 10
 """Rows up to this size live on the stack."""
+
+ESTIMATES = 2048
+"""Estimates that are remembered: a search, the choice of memory orders and the compiler ask for the
+same ones, one after the other."""
 
 LONG_LOOP = 64
 """Iterations from which on it pays to compute a reciprocal once instead of a quotient each."""
@@ -131,6 +136,7 @@ def target_vectors(target: Target, dtype: DType) -> VectorDialect | None:
     return dialect if dialect is None or target.has_fma else dialect.unfused()
 
 
+@lru_cache(maxsize=ESTIMATES)
 def contraction_estimate(
     task: Task,
     target: Target,
@@ -163,6 +169,7 @@ def core_of(target: Target, dtype: DType, threads: int, machine: Machine | None)
     return replace(core, dialect=core.dialect.unfused())
 
 
+@lru_cache(maxsize=ESTIMATES)
 def attention_estimate(
     task: Task, target: Target, threads: int, *, machine: Machine | None = None
 ) -> Estimate[AttentionTile] | None:
