@@ -44,7 +44,7 @@ from tensorgen.schedule import (
 )
 from tensorgen.simplify import affine, simplify
 from tensorgen.sketch_attention import attention_estimates
-from tensorgen.sketch_tiles import Estimate, cheapest, register_tiles
+from tensorgen.sketch_tiles import Estimate, cheapest, cheapest_tile
 from tensorgen.sketch_winograd import winograd_tiles
 from tensorgen.softmax import softmax_stages
 from tensorgen.target import Target
@@ -153,7 +153,9 @@ def contraction_estimate(
     if core is None:
         return None
     estimates: list[Estimate[RegisterTile | WinogradTile]] = []
-    estimates += register_tiles(task, contraction, core, threads)
+    tile = cheapest_tile(task, contraction, core, threads)
+    if tile is not None:
+        estimates.append(tile)
     if filtering:
         estimates += winograd_tiles(task, contraction, core, threads)
     return cheapest(estimates) if estimates else None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from math import prod
+from math import inf, prod
 from typing import Generic, TypeVar
 
 from tensorgen.contraction import Contraction, Roles, assign_roles
@@ -21,7 +21,15 @@ from tensorgen.row_blocks import block_cycles, row_blocks
 from tensorgen.schedule import RegisterTile, VectorSource
 from tensorgen.shares import Work, busiest, cycles_of
 from tensorgen.task import Task
-from tensorgen.tile_costs import TiledWork, lines_of, second_bytes, tiled_work, tiles_of
+from tensorgen.tile_costs import (
+    TiledWork,
+    least_step,
+    lines_of,
+    parts,
+    second_bytes,
+    tiled_work,
+    tiles_of,
+)
 
 LEAST_DEPTH = 32
 """Products of a block, at least: partial sums are read and written once a block."""
@@ -55,6 +63,19 @@ def register_tiles(
     """Every register tile worth considering, with its estimate."""
     for sketch in tile_sketches(task, contraction, core, threads):
         yield from sketch.by_rules()
+
+
+def cheapest_tile(
+    task: Task, contraction: Contraction, core: Core, threads: int
+) -> Estimate[RegisterTile] | None:
+    """The cheapest of `register_tiles`, of which few are estimated whole; None if there is none."""
+    found: list[Estimate[RegisterTile]] = []
+    within = inf
+    for sketch in tile_sketches(task, contraction, core, threads):
+        for estimate in sketch.promising(within):
+            within = min(within, estimate.cycles)
+            found.append(estimate)
+    return cheapest(found) if found else None
 
 
 def tile_sketches(
@@ -229,19 +250,48 @@ class TileSketch:
         """Every tile that fits the registers, in each way to make a prologue and to share it."""
         for source in self.sources():
             for rows, vectors in self.shapes():
-                schedule = self.by_rule(source, rows, vectors)
-                tiles = tiles_of(self.work, schedule, self.core)
-                lines = lines_of(tiles)
-                for made in self.prologues:
-                    if made[0]:
-                        placed = replace(schedule, prologue=made[0])
-                        yield Estimate(placed, self._cycles(placed, lines, made))
-                        continue
-                    yield Estimate(schedule, self._cycles(schedule, lines, made))
-                    if self.may_pack_rows(source):
-                        yield from self._row_blocks(schedule)
-                    if self.threads > 1 and source is not VectorSource.RUNTIME:
-                        yield from self._grids(schedule, tiles, lines, made)
+                yield from self._of_shape(source, rows, vectors)
+
+    def promising(self, within: float) -> Iterator[Estimate[RegisterTile]]:
+        """Those of them that may take at most so many cycles, and as many as those before them."""
+        shapes = sorted((self._least_cycles(*shape), shape) for shape in self.shapes())
+        for source in self.sources():
+            for least, shape in shapes:
+                if least > within:
+                    break
+                for estimate in self._of_shape(source, *shape):
+                    within = min(within, estimate.cycles)
+                    yield estimate
+
+    def _least_cycles(self, rows: int, vectors: int) -> float:
+        """Cycles that no tile of that size takes less than: of multiply-adds and loads alone, as if
+        all came from the first cache and threads had equal shares."""
+        work, core = self.work, self.core
+        steps = 0.0
+        for length, count in parts(work.rows, rows):
+            for width, number in parts(work.columns, vectors * core.dialect.lanes):
+                taken = -(-width // core.dialect.lanes)
+                steps += count * number * least_step(core, length, taken)
+        outer = work.batch * work.outer_rows * work.outer_columns
+        return outer * work.depth * steps / self.threads
+
+    def _of_shape(
+        self, source: VectorSource, rows: int, vectors: int
+    ) -> Iterator[Estimate[RegisterTile]]:
+        """The tiles of one size, in each way to make a prologue and to share them."""
+        schedule = self.by_rule(source, rows, vectors)
+        tiles = tiles_of(self.work, schedule, self.core)
+        lines = lines_of(tiles)
+        for made in self.prologues:
+            if made[0]:
+                placed = replace(schedule, prologue=made[0])
+                yield Estimate(placed, self._cycles(placed, lines, made))
+                continue
+            yield Estimate(schedule, self._cycles(schedule, lines, made))
+            if self.may_pack_rows(source):
+                yield from self._row_blocks(schedule)
+            if self.threads > 1 and source is not VectorSource.RUNTIME:
+                yield from self._grids(schedule, tiles, lines, made)
 
     def may_pack_rows(self, source: VectorSource) -> bool:
         """Whether the broadcast factor may be packed at run time: each of its rows is a stream, the

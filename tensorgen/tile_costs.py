@@ -194,11 +194,8 @@ def tile_cycles(
         load = max(load, CONFLICTING_VECTOR)
     broadcast = core.broadcast + _in_place_cost(work, schedule)
     vectors = -(-columns // dialect.lanes)
-    step = max(
-        rows * vectors / dialect.multiply_adds_per_cycle,
-        (rows * broadcast + vectors * load) / dialect.loads_per_cycle,
-        MULTIPLY_ADD_LATENCY,
-    )
+    loads = rows * broadcast + vectors * load
+    step = max(least_step(core, rows, vectors), loads / dialect.loads_per_cycle)
     moved = work.step_bytes(schedule, rows, core)
     first, *others = core.loads
     if others and depth * moved > first[0]:
@@ -213,6 +210,16 @@ def tile_cycles(
     if schedule.depth:
         store += work.depth // depth * (PARTIAL_SUM * rows * vectors + TILE_OVERHEAD)
     return work.depth * step + store + TILE_OVERHEAD
+
+
+def least_step(core: Core, rows: int, vectors: int) -> float:
+    """Cycles that one step of a tile takes at least: its multiply-adds, and loads that hit."""
+    dialect = core.dialect
+    return max(
+        rows * vectors / dialect.multiply_adds_per_cycle,
+        (rows * core.broadcast + vectors) / dialect.loads_per_cycle,
+        MULTIPLY_ADD_LATENCY,
+    )
 
 
 def _in_place_cost(work: TiledWork, schedule: RegisterTile) -> float:

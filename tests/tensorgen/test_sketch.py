@@ -26,12 +26,13 @@ from tensorgen.sketch import (
     loop_schedule,
     shared_rows,
 )
-from tensorgen.sketch_tiles import register_tiles
+from tensorgen.sketch_tiles import cheapest, cheapest_tile, register_tiles
 from tensorgen.sketch_winograd import winograd_tiles
 from tensorgen.target import Target
 from tensorgen.task import Task
 from tensorgen.types import Shape, TensorType, float32
 from tests.contraction_tasks import convolution, matmul, padded, typical_core
+from tests.contraction_tiles import TASKS
 
 AVX512 = Target.named("x86-64-v4")
 
@@ -357,6 +358,28 @@ def test_rows_are_packed_at_run_time_where_a_core_waits_for_each_of_their_lines(
             best = min(estimates, key=lambda estimate: estimate.cycles).schedule
             assert bool(best.row_block) == expected, f"{task} {waits} {threads} {best}"
             assert best.row_block % best.rows == 0
+
+
+BIG_TASKS = {
+    "square": matmul((), 384, 512, 640, constant=(False, True)),
+    "packed rows": matmul((), 1000, 512, 512, constant=(False, True)),
+    "nothing known": matmul((2,), 130, 200, 70),
+    "one row": matmul((), 1, 1000, 2048, constant=(False, True)),
+    "3x3": padded(convolution((58, 58), (3, 3), channels=(64, 64)), (1, 1), (1, 1)),
+    "far apart": convolution((29, 29), (1, 1), channels=(256, 512), strides=(2, 2)),
+}
+
+
+@pytest.mark.parametrize("task", [*TASKS.values(), *BIG_TASKS.values()], ids=[*TASKS, *BIG_TASKS])
+def test_what_is_not_estimated_whole_is_dearer(task: Task) -> None:
+    contraction = contraction_of(task)
+    assert contraction is not None
+    for isa in ("c99", "avx512"):
+        core = typical_core(isa, contraction.dtype)
+        for threads in (1, 3):
+            every = list(register_tiles(task, contraction, core, threads))
+            found = cheapest_tile(task, contraction, core, threads)
+            assert found == (cheapest(every) if every else None), f"{isa} {threads}"
 
 
 def test_blocks_of_packed_rows_fit_the_second_cache_and_go_round() -> None:
