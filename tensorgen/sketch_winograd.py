@@ -8,6 +8,7 @@ which are larger than the plain ones and come from afar.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from itertools import product
 from math import ceil, prod
 
@@ -201,7 +202,7 @@ class WinogradSketch:
             rows, times = self.rows_of(strips), count * self.repeated
             vectors = self.padded_channels // self.lanes
             transforms = self.deep_in * strips * (1 if self.folded else vectors)
-            data = self._data_cycles() * transforms
+            data = self._data_cycles * transforms
             products = features * sum(
                 self._product_cycles(length, schedule, core) * number
                 for length, number in parts(rows, schedule.chunk)
@@ -236,6 +237,7 @@ class WinogradSketch:
         passes = -(-self.strips // schedule.strips) * self.repeated / self.batches
         return max(first, core.far_cycles(own)) + core.far_cycles(own, passes - 1)
 
+    @cached_property
     def _data_cycles(self) -> float:
         """Relaying and transforming one strip, of one vector of channels unless they are folded."""
         lines, width = self.outer.elements(self.folded), self.inner.width(self.folded)
@@ -268,9 +270,13 @@ class WinogradSketch:
             )
             stored = 2.0 * length * schedule.vectors
             total += count * (summed * step + self.points * (stored + TILE_OVERHEAD) + loops)
+        return total + rows * schedule.vectors * self._result_cycles
+
+    @cached_property
+    def _result_cycles(self) -> float:
+        """Transforming the products of one row and vector back, and storing the results."""
         back = self._transform(self.outer.filter.outputs, self.inner.filter.outputs)
-        elements = self.outer.results * self.inner.results * self.lanes
-        return total + rows * schedule.vectors * (back + elements * self.store)
+        return back + self.outer.results * self.inner.results * self.lanes * self.store
 
     def _transform(self, outer: Sequence[Row], inner: Sequence[Row]) -> float:
         """Cycles to transform one tile: a combination of elements for each result, along one axis
