@@ -18,9 +18,9 @@ from graphopt.graph import Constant, Graph, Input, Value
 from graphopt.index_domains import index_domains
 from graphopt.onnx_import.errors import quoted
 from graphopt.orders import in_better_orders
-from graphopt.partition import Step
 from graphopt.search.cost import AnalyticCost, machine_for
 from graphopt.search.kernels import Kernels
+from graphopt.step import Step
 from graphopt.storage import ArenaUse, Layout, lay_out, plan_storage
 from graphopt.sweeps import backward_schedule, backward_steps
 from tensorgen.attention import attention_of

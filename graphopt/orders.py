@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from graphopt.graph import Node, Value
-from graphopt.partition import Step
+from graphopt.step import Step
 from graphopt.storage import Layout
 from tensorgen.contraction import contraction_of
 from tensorgen.memory_order import Together, reordered

@@ -11,17 +11,14 @@ from collections import Counter
 from collections.abc import Callable, Sequence, Set
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from graphopt.graph import Value
+from graphopt.step import Step
 from tensorgen.attention import attention_of
 from tensorgen.composition import renumber_operands
 from tensorgen.expr import Reduce
 from tensorgen.task import Task
 from tensorgen.types import TensorType
-
-if TYPE_CHECKING:
-    from graphopt.partition import Step
 
 REMEMBERED_TASKS = 1024
 """Of so many tasks it is remembered whether they are attention, since searches ask again."""

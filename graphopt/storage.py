@@ -16,7 +16,7 @@ from math import prod
 
 from graphopt.graph import Constant, Graph, Input, Node, Value
 from graphopt.ops.layout import reshape
-from graphopt.partition import Step
+from graphopt.step import Step
 from tensorgen.expr import Tensor, TensorExpr, compute
 from tensorgen.memory import Buffer, Plan, plan_arena
 from tensorgen.task import Task

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from graphopt.graph import Value
-from graphopt.partition import Step
+from graphopt.step import Step
 from tensorgen.contraction import assign_roles, contraction_of
 from tensorgen.schedule import RegisterTile, Schedule, VectorSource
 from tensorgen.task import Task

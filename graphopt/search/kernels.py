@@ -15,28 +15,21 @@ What it does not: know what a task costs (`cost`).
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from graphopt.fold import FoldLimits, fold_node
+from graphopt.fragments import UNIFORM_ELEMENTS, Fragment, absorb, read_by_one, step_of, view_of
 from graphopt.graph import Constant, Graph, Input, Node, Value, walk_back
 from graphopt.matching import match
 from graphopt.meetings import Meeting, meetings
 from graphopt.optimize import lowering_rules, taken_apart
-from graphopt.partition import (
-    UNIFORM_ELEMENTS,
-    Fragment,
-    Step,
-    absorb,
-    fuse_rows,
-    starts_rows,
-    step_of,
-    stored_values,
-    view_of,
-)
+from graphopt.partition import stored_values
 from graphopt.pattern import Application
+from graphopt.row_groups import fuse_rows, starts_rows
 from graphopt.rule import Rule, replacement
 from graphopt.search.promised import Promise, WeightOnly
+from graphopt.step import Step
 from graphopt.storage import lay_out
 from tensorgen.prologue import is_padding
 from tensorgen.task import Task
@@ -162,24 +155,18 @@ class Kernels:
     # Fragments
 
     def _fragments(self, graph: Graph) -> dict[Value, _Known]:
-        nodes = graph.nodes
-        uses: dict[Value, int] = {}
-        for node in nodes:
-            for operand in dict.fromkeys(node.inputs):
-                uses[operand] = uses.get(operand, 0) + 1
-        for output in graph.outputs:
-            uses[output] = uses.get(output, 0) + 2
+        single = read_by_one(graph)
         met = meetings(graph)
         known: dict[Value, _Known] = {}
-        for node in nodes:
-            known[node] = self._known(node, known, uses, met.get(node, ()))
+        for node in graph.nodes:
+            known[node] = self._known(node, known, single, met.get(node, ()))
         return known
 
     def _known(
         self,
         node: Node,
         known: Mapping[Value, _Known],
-        uses: Mapping[Value, int],
+        single: Set[Value],
         met: Sequence[Meeting],
     ) -> _Known:
         numbers: dict[Value, int] = {}
@@ -187,7 +174,7 @@ class Kernels:
         for operand in node.inputs:
             numbers.setdefault(operand, len(numbers))
             inner = known.get(operand)
-            parts.append((numbers[operand], operand.type, uses[operand] == 1))
+            parts.append((numbers[operand], operand.type, operand in single))
             if inner is None:
                 parts.append(self._leaf(operand))
                 continue
@@ -203,7 +190,7 @@ class Kernels:
         template = self._templates.get(key)
         values = tuple(numbers)
         if template is None:
-            template = self._decided(node, known, uses, met, numbers)
+            template = self._decided(node, known, single, met, numbers)
             self._templates[key] = template
         operands = tuple(values[number] for number in template.numbers)
         return _Known(template, replace(template.fragment, operands=operands))
@@ -233,7 +220,7 @@ class Kernels:
         self,
         node: Node,
         known: Mapping[Value, _Known],
-        uses: Mapping[Value, int],
+        single: Set[Value],
         met: Sequence[Meeting],
         numbers: Mapping[Value, int],
     ) -> _Template:
@@ -244,7 +231,7 @@ class Kernels:
             behind = self._padding(value, known)
             if behind is not None:
                 inner.setdefault(value, behind.fragment)
-        fragment = absorb(node, inner, uses, set(), met)
+        fragment = absorb(node, inner, single, met)
         view = view_of(fragment)
         position = None if view is None else (fragment.operands.index(view[0]), view[1])
         order = tuple(numbers[value] for value in fragment.operands)

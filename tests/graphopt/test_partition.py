@@ -7,11 +7,13 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from graphopt.fragments import MAX_TERMS, view_of
 from graphopt.graph import Constant, Graph, Input, Value
 from graphopt.ops import OP
 from graphopt.optimize import prepare
-from graphopt.partition import MAX_TERMS, Step, is_window, partition, stored_views, view_of
+from graphopt.partition import partition, stored_views
 from graphopt.reference import evaluate_graph
+from graphopt.step import Step, is_window
 from tensorgen.contraction import contraction_of
 from tensorgen.expr import walk
 from tensorgen.types import Array, Shape, TensorType, float32
@@ -311,7 +313,7 @@ def test_scalars_and_empty_tensors() -> None:
 
 
 def test_a_view_is_found_from_its_fragment_only() -> None:
-    from graphopt.partition import Fragment
+    from graphopt.fragments import Fragment
     from tensorgen.expr import Tensor, compute
 
     x = tensor(4, 6)
