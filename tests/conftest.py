@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +14,11 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 # `make test` runs the tests; the makes that they run are their own.
 for name in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL"):
     os.environ.pop(name, None)
+# Many tests start Python anew, which without bytecode on file compiles everything each time. Where
+# none is to be left in the tree it stays beside it, for all processes of this run.
+if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
+    BYTECODE = tempfile.TemporaryDirectory(prefix="tasor-tests-")
+    os.environ.setdefault("PYTHONPYCACHEPREFIX", BYTECODE.name)
 
 GOLDEN = Path(__file__).parent / "golden"
 

@@ -26,7 +26,8 @@ from tasor.suites.real_models import REAL_MODELS
 from tensorgen.types import Array
 
 STRICT = "-Wall -Wextra -pedantic -Wconversion -Wshadow -Wmissing-prototypes -Werror"
-SANITIZE = "-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all"
+# Unoptimized: compilers take several times as long for checks that they also try to remove.
+SANITIZE = "-O0 -g -fsanitize=address,undefined -fno-sanitize-recover=all"
 QUICK = ("angle",)
 """Parts of the names of the models that every run takes."""
 

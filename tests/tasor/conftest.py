@@ -18,10 +18,11 @@ from tests.unprivileged import unprivileged
 
 @pytest.fixture(autouse=True, scope="session")
 def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keeps the tests away from the user's cache of built libraries."""
+    """Keeps the tests away from the user's cache of built libraries, and measurements brief."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TASOR_CACHE", str(tmp_path_factory.mktemp("cache")))
         patch.setattr("tasor.command_run._SECONDS", 0.01)
+        patch.setattr("tasor.graph_search.TIMING_SECONDS", 0.02)
         yield
 
 

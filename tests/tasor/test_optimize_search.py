@@ -21,11 +21,6 @@ from tests.tasor.small_models import small_model
 Command = Callable[..., tuple[int, str, str]]
 
 
-@pytest.fixture(autouse=True)
-def _brief(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tasor.graph_search.TIMING_SECONDS", 0.02)
-
-
 def two_products_model(size: int = 96, x: str = "x", y: str = "y") -> onnx.ModelProto:
     """x @ w + u @ w: two products that are better one, of the sum."""
     rng = np.random.default_rng(5)
