@@ -13,6 +13,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import prod
 
 from tensorgen.expr import (
@@ -74,6 +75,13 @@ class Contraction:
 def contraction_of(task: Task) -> Contraction | None:
     """The task as a contraction with an optional elementwise epilogue, and an optional prologue
     that makes one of its operands; None if it is not one."""
+    return _contraction_of(task, str(task))
+
+
+@lru_cache(maxsize=256)
+def _contraction_of(task: Task, names: str) -> Contraction | None:
+    """The same, made once for all schedules of a task. Equal tasks may differ in the `names` of
+    their axes, which become those of loops."""
     if len(task.stages) > 3 or task.outputs != (len(task.stages) - 1,):
         return None
     first = 1 if is_padding(task.stages[0]) else 0
