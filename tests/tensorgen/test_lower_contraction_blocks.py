@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -49,12 +50,18 @@ def depths(axes: Sequence[Axis]) -> list[int]:
 
 def roles_of(task: Task, schedule: RegisterTile) -> Roles:
     """What the axes of the task are under a schedule."""
+    return roles_of_operand(task, schedule.vector_operand, schedule.copied)
+
+
+@cache
+def roles_of_operand(task: Task, vector_operand: int, copied: int | None) -> Roles:
+    """The same for all schedules with that operand along the lanes and that copy."""
     contraction = contraction_of(task)
     assert contraction is not None
-    if schedule.copied is not None:
-        contraction = with_copy(task, contraction, schedule.copied)
+    if copied is not None:
+        contraction = with_copy(task, contraction, copied)
         assert contraction is not None
-    return assign_roles(contraction, schedule.vector_operand)
+    return assign_roles(contraction, vector_operand)
 
 
 def check_order(
