@@ -365,7 +365,7 @@ class _WindowLowering:
             window.columns.kernel: const(column, int64),
             **self._cell(tile, const(r, int64), const(0, int64)),
         }
-        index = simplify(replace_axes(window.index, place) + start)
+        index = replace_axes(window.index + start, place)
         buffer = self.inputs[window.operand]
         return VectorLoad(target, buffer, index, len(part), part.start, window.outside, kept)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from tensorgen.contraction import contraction_of
 from tensorgen.schedule import RegisterTile
 from tensorgen.sketch_tiles import register_tiles
@@ -85,10 +87,11 @@ TASKS: dict[str, Task] = {
 }
 
 
-def candidates(task: Task, isa: str, parallel: bool = False) -> list[RegisterTile]:
+@cache
+def candidates(task: Task, isa: str, parallel: bool = False) -> tuple[RegisterTile, ...]:
     """Every register tile for the task, each once."""
     contraction = contraction_of(task)
     assert contraction is not None, str(task)
     core = typical_core(isa, contraction.dtype)
     tiles = register_tiles(task, contraction, core, 2 if parallel else 1)
-    return list(dict.fromkeys(estimate.schedule for estimate in tiles))
+    return tuple(dict.fromkeys(estimate.schedule for estimate in tiles))

@@ -4,31 +4,37 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tensorgen.module import module_files, source_flags
 from tensorgen.module_build import base_flags
-from tensorgen.schedule import Schedule
 from tensorgen.target import Target
-from tensorgen.task import Task
 from tests.compiled_kernels import Case, kernels_module
 
 _COMMENT = re.compile(r"#(?![-\d])|@|//")
 """What starts a comment in any of the assemblers; before a number, # is Arm's immediate."""
 
 
-def assembly_of(
-    task: Task, schedule: Schedule, target: Target, compiler: str, folder: Path, *flags: str
-) -> str:
-    """The assembly of the task's kernel under a schedule, with its library's flags and these."""
-    module = kernels_module([Case.of(task, schedule)], target)
+def assemblies_of(
+    cases: Sequence[Case], target: Target, compiler: str, folder: Path, *flags: str
+) -> list[str]:
+    """The assembly of each case's kernel, all compiled at once, with their library's flags and
+    these."""
+    module = kernels_module(cases, target)
     for name, content in module_files(module).items():
         (folder / name).write_bytes(content)
     source = "cases_kernels.c"
     every = (*base_flags(module), *source_flags(module)[source], *flags)
     subprocess.run([compiler, *every, "-S", "-o", "made.s", source], cwd=folder, check=True)
-    return (folder / "made.s").read_text()
+    text = (folder / "made.s").read_text()
+    functions = {
+        found["name"]: found["text"]
+        for found in re.finditer(
+            r"^(?P<name>\w+):(?P<text>.*?)^\s*\.size\s+(?P=name),", text, re.DOTALL | re.MULTILINE
+        )
+    }
+    return [functions[kernel.name] for kernel in module.kernels]
 
 
 def instruction(line: str) -> str:

@@ -15,8 +15,9 @@ from tensorgen.sketch import default_schedule
 from tensorgen.target import Target
 from tensorgen.task import Task
 from tensorgen.types import DType, float32, float64
+from tests.compiled_kernels import Case
 from tests.contraction_tasks import convolution, matmul
-from tests.inner_loops import assembly_of, inner_loops, instruction
+from tests.inner_loops import assemblies_of, inner_loops, instruction
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,8 @@ def check_inner_loops(task: Task, dtype: DType, assembly: Assembly, folder: Path
     target = Target.named(assembly.target)
     schedule = default_schedule(task, target, 1)
     assert isinstance(schedule, RegisterTile)
-    text = assembly_of(task, schedule, target, assembly.compiler, folder)
+    case = Case.of(task, schedule)
+    (text,) = assemblies_of([case], target, assembly.compiler, folder)
     dialect = vector_dialect(target.isa, dtype)
     assert dialect is not None
     counts = []

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from tensorgen.expr import Fold
-from tensorgen.schedule import Schedule, WindowTile, WinogradTile
+from tensorgen.schedule import WindowTile, WinogradTile
 from tensorgen.sketch import default_schedule
 from tensorgen.target import Target
-from tensorgen.task import Task
 from tensorgen.types import float64
+from tests.compiled_kernels import Case
 from tests.contraction_tasks import convolution, matmul, with_epilogue
-from tests.inner_loops import assembly_of, inner_loops, instruction
+from tests.inner_loops import assemblies_of, inner_loops, instruction
 from tests.window_tasks import Spatial, window_task
 
 SPILL = re.compile(r"%sfp|-byte (?:Folded )?(?:Spill|Reload)")
@@ -84,18 +85,22 @@ WINDOWS = {
 }
 
 
-def check_no_spills(task: Task, schedule: Schedule, compiler: Compiler, folder: Path) -> None:
+def check_no_spills(
+    cases: Sequence[Case], target: Target, compiler: Compiler, folder: Path
+) -> None:
+    """No inner loop of these cases, one file for the compiler, spills."""
     if shutil.which(compiler.command) is None:
         pytest.skip(f"needs {compiler.command}")
-    target = Target.named(compiler.target)
-    text = assembly_of(task, schedule, target, compiler.command, folder, "-fverbose-asm")
-    loops = [
-        body for body in inner_loops(text) if any(map(ARITHMETIC.match, map(instruction, body)))
-    ]
-    assert loops
-    for body in loops:
-        spills = [line for line in body if SPILL.search(line)]
-        assert not [line for line in spills if re.search(compiler.counted, line)], schedule
+    texts = assemblies_of(cases, target, compiler.command, folder, "-fverbose-asm")
+    for case, text in zip(cases, texts, strict=True):
+        loops = [
+            body for body in inner_loops(text) if any(map(ARITHMETIC.match, map(instruction, body)))
+        ]
+        assert loops, str(case.task)
+        for body in loops:
+            spills = [line for line in body if SPILL.search(line)]
+            counted = [line for line in spills if re.search(compiler.counted, line)]
+            assert not counted, f"{case.task} {case.schedule}"
 
 
 def each(compilers: list[Compiler]) -> pytest.MarkDecorator:
@@ -103,31 +108,33 @@ def each(compilers: list[Compiler]) -> pytest.MarkDecorator:
 
 
 @each(COMPILERS)
-@pytest.mark.parametrize("name", PRODUCTS)
-def test_register_tiles(compiler: Compiler, name: str, tmp_path: Path) -> None:
-    task, target = PRODUCTS[name], Target.named(compiler.target)
-    schedule = default_schedule(task, target, 1, filtering=False)
-    check_no_spills(task, schedule, compiler, tmp_path)
+def test_register_tiles(compiler: Compiler, tmp_path: Path) -> None:
+    target = Target.named(compiler.target)
+    cases = [
+        Case.of(task, default_schedule(task, target, 1, filtering=False))
+        for task in PRODUCTS.values()
+    ]
+    check_no_spills(cases, target, compiler, tmp_path)
 
 
 @each(COMPILERS)
 def test_products_of_filtered_convolutions(compiler: Compiler, tmp_path: Path) -> None:
-    task = PRODUCTS["convolution"]
-    schedule = default_schedule(task, Target.named(compiler.target), 1)
+    task, target = PRODUCTS["convolution"], Target.named(compiler.target)
+    schedule = default_schedule(task, target, 1)
     assert isinstance(schedule, WinogradTile)
-    check_no_spills(task, schedule, compiler, tmp_path)
+    check_no_spills([Case.of(task, schedule)], target, compiler, tmp_path)
 
 
 @each(WINDOW_COMPILERS)
-@pytest.mark.parametrize("name", WINDOWS)
-def test_windows(compiler: Compiler, name: str, tmp_path: Path) -> None:
-    schedule = default_schedule(WINDOWS[name], Target.named(compiler.target), 1)
-    assert isinstance(schedule, WindowTile)
-    check_no_spills(WINDOWS[name], schedule, compiler, tmp_path)
+def test_windows(compiler: Compiler, tmp_path: Path) -> None:
+    target = Target.named(compiler.target)
+    cases = [Case.of(task, default_schedule(task, target, 1)) for task in WINDOWS.values()]
+    assert all(isinstance(case.schedule, WindowTile) for case in cases)
+    check_no_spills(cases, target, compiler, tmp_path)
 
 
 @each([compiler for compiler in COMPILERS if compiler.target.startswith("x86")])
 def test_a_product_that_is_rounded_has_a_register(compiler: Compiler, tmp_path: Path) -> None:
     task, target = PRODUCTS["constant"], Target.named(compiler.target).exact()
-    schedule = default_schedule(task, target, 1, filtering=False)
-    check_no_spills(task, schedule, compiler, tmp_path)
+    case = Case.of(task, default_schedule(task, target, 1, filtering=False))
+    check_no_spills([case], Target.named(compiler.target), compiler, tmp_path)
