@@ -79,9 +79,9 @@ def contraction_of(task: Task) -> Contraction | None:
 
 
 @lru_cache(maxsize=256)
-def _contraction_of(task: Task, names: str) -> Contraction | None:
-    """The same, made once for all schedules of a task. Equal tasks may differ in the `names` of
-    their axes, which become those of loops."""
+def _contraction_of(task: Task, axis_names: str) -> Contraction | None:
+    """The same, made once for all schedules of a task. Equal tasks may differ in
+    `axis_names`, which become those of loops."""
     if len(task.stages) > 3 or task.outputs != (len(task.stages) - 1,):
         return None
     first = 1 if is_padding(task.stages[0]) else 0
