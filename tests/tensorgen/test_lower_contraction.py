@@ -208,13 +208,14 @@ def test_threads_share_all_tiles_at_once() -> None:
         assert len(kernel.body) == 1
 
 
-def test_threads_compute_the_same(tmp_path: Path) -> None:
+@pytest.mark.parametrize("every", [11, pytest.param(5, marks=pytest.mark.slow)])
+def test_threads_compute_the_same(every: int, tmp_path: Path) -> None:
     cases = [
         Case.of(task, schedule)
         for task in map(
             TASKS.__getitem__, ("batched", "convolution 2D", "grouped", "padded groups")
         )
-        for schedule in shared_tiles(task, "c99")[::11]
+        for schedule in shared_tiles(task, "c99")[::every]
     ]
     compiled = CompiledKernels(cases, tmp_path, target=Target.named("c99"), threads=2)
     for number, case in enumerate(cases):
