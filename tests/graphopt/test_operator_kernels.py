@@ -17,7 +17,7 @@ from tensorgen.dialects import vector_dialect
 from tensorgen.schedule import Lanes, Loops, Schedule
 from tensorgen.simplify import simplify_tensor
 from tensorgen.sketch import default_schedule, loop_schedule
-from tensorgen.target import host_target
+from tensorgen.target import Target, host_target
 from tensorgen.task import Task
 from tensorgen.types import (
     DTYPES,
@@ -152,9 +152,9 @@ def conversions() -> Iterator[Application]:
                 yield bits
 
 
-def schedules(task: Task, thorough: bool) -> Iterator[Schedule]:
+def schedules(task: Task, target: Target, thorough: bool) -> Iterator[Schedule]:
     """The schedules to try: the default, and loops with lanes small enough to have tails."""
-    yield default_schedule(task, host_target(), 1)
+    yield default_schedule(task, target, 1)
     if not thorough:
         return
     for lanes in Lanes:
@@ -168,12 +168,13 @@ def check(applications: Sequence[Application], cache: Path, flags: tuple[str, ..
     """All four ways agree; every failure is reported."""
     cases: list[Case] = []
     owners: list[Application] = []
+    target = host_target()  # It reads files of the system.
     for application in applications:
         task = application.task
-        for schedule in dict.fromkeys(schedules(task, application.thorough)):
+        for schedule in dict.fromkeys(schedules(task, target, application.thorough)):
             cases.append(Case.of(task, schedule))
             owners.append(application)
-    compiled = CompiledKernels(cases, cache, flags=flags)
+    compiled = CompiledKernels(cases, cache, target=target, flags=flags)
     failures: list[str] = []
     for number, (case, application) in enumerate(zip(cases, owners, strict=True)):
         label = f"{application.label} under {case.schedule}"

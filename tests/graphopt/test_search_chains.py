@@ -42,7 +42,8 @@ def test_minimal_filtering_is_found_where_it_fits(size: int, outputs: int) -> No
     graph = image(size)
     # Kernels that filter by themselves leave the rules nothing to gain.
     costs = replace(MODEL, filtering=False)
-    result = search(graph, search_rules(winograd=True), costs, SearchSettings(seconds=60))
+    settings = SearchSettings(seconds=60, graphs=100)
+    result = search(graph, search_rules(winograd=True), costs, settings)
     assert {item.rule for item in result.applied} >= {
         f"conv-phases-{outputs}-rows",
         f"winograd-{outputs}",
