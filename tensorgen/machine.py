@@ -152,10 +152,10 @@ class Core:
         """Bytes of the second-level cache that may be counted on."""
         return CACHE_SHARE * self.second_cache
 
-    def far_cycles(self, amount: float, passes: float = 1.0) -> float:
-        """Cycles in which so many bytes arrive from where they are beyond the second cache, each
-        time that they are read."""
-        return amount * passes / self._arriving(amount)
+    def far_cycles(self, amount: float, passes: float = 1.0, of: float = 0.0) -> float:
+        """Cycles in which so many bytes, or a part `of` so many, arrive from where these are beyond
+        the second cache, each time that they are read."""
+        return amount * passes / self._arriving(max(amount, of))
 
     def first_cycles(self, amount: float) -> float:
         """Cycles in which so many bytes of constants arrive for the first time in a run; 0 if they

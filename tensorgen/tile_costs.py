@@ -90,6 +90,24 @@ class TiledWork:
             return 0.0
         return self.row_reads.lines(rows, self._remembered(schedule, rows, core))
 
+    def far_cycles(self, schedule: RegisterTile, rows: int, core: Core) -> float:
+        """Cycles that one step waits for lines of the factor of the inner loop where these lie
+        across the steps: no prefetcher follows them, and a second cache that does not hold them all
+        has lost them when the next panel of the outer loop needs them again."""
+        width = schedule.vectors * schedule.lanes
+        remembered = self._remembered(schedule, rows, core)
+        if schedule.vectors_outer:
+            packed = schedule.row_packed or bool(schedule.row_block) or self.row_streams
+            again, amount = self.columns > width, self.row_bytes
+            lines = 0.0 if self.row_reads is None else self.row_reads.lines(rows, remembered)
+        else:
+            packed = schedule.source is not VectorSource.DIRECT
+            again, amount = self.rows > schedule.rows, self.vector_bytes
+            lines = self.vector_reads.lines(width, remembered)
+        if packed or not again or amount <= core.near_bytes:
+            return 0.0
+        return core.far_cycles(LINE_BYTES * lines, of=amount)
+
     def _remembered(self, schedule: RegisterTile, rows: int, core: Core) -> float:
         """Steps whose lines stay in the first-level cache."""
         first, _ = core.loads[0]
@@ -202,6 +220,7 @@ def tile_cycles(
         step = max(step, moved / second_bytes(core, work.element_bytes))
     if others and (schedule.depth or depth * moved > first[0]):
         step += core.row_line * work.streamed_lines(schedule, rows, core)
+    step += work.far_cycles(schedule, rows, core)
     if work.contiguous:
         store = rows * vectors * 2.0
     else:
