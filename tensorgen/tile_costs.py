@@ -8,18 +8,19 @@ What it does not: know which tiles there are, or choose among them (`sketch_tile
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import gcd, prod
 
 from tensorgen.contraction import Roles
 from tensorgen.dialects import VectorDialect
+from tensorgen.expr import Axis
 from tensorgen.line_reads import LINE_BYTES, LineReads
 from tensorgen.machine import Core
 from tensorgen.prologue_costs import factor_bytes
 from tensorgen.schedule import RegisterTile, VectorSource
 from tensorgen.shares import Work, cycles_of, merged, repeated
-from tensorgen.simplify import affine
+from tensorgen.simplify import Affine, affine
 
 MULTIPLY_ADD_LATENCY = 4.25
 TILE_OVERHEAD = 24.0
@@ -56,7 +57,8 @@ class TiledWork:
     packing costs `pack` cycles an element. Rows lie `row_distance` bytes apart; None without rows.
     With `row_streams`, each is read in the order of memory, and no two share lines.
     The outermost loop of a sum over the vector factor makes `steps` of `step_distance` bytes. All
-    rows span `row_span` bytes. All elements of the factors have `row_bytes` and `vector_bytes`."""
+    rows span `row_span` bytes, all columns `vector_span`. All elements of the factors have
+    `row_bytes` and `vector_bytes`."""
 
     depth: int
     batch: int
@@ -74,6 +76,7 @@ class TiledWork:
     step_distance: int
     steps: int
     row_span: int
+    vector_span: int
     row_streams: bool
     row_bytes: int
     vector_bytes: int
@@ -98,15 +101,15 @@ class TiledWork:
         remembered = self._remembered(schedule, rows, core)
         if schedule.vectors_outer:
             packed = schedule.row_packed or bool(schedule.row_block) or self.row_streams
-            again, amount = self.columns > width, self.row_bytes
+            again, span = self.columns > width, self.row_span
             lines = 0.0 if self.row_reads is None else self.row_reads.lines(rows, remembered)
         else:
             packed = schedule.source is not VectorSource.DIRECT
-            again, amount = self.rows > schedule.rows, self.vector_bytes
+            again, span = self.rows > schedule.rows, self.vector_span
             lines = self.vector_reads.lines(width, remembered)
-        if packed or not again or amount <= core.near_bytes:
+        if packed or not again or span <= core.near_bytes:
             return 0.0
-        return core.far_cycles(LINE_BYTES * lines, of=amount)
+        return core.far_cycles(LINE_BYTES * lines, of=span)
 
     def _remembered(self, schedule: RegisterTile, rows: int, core: Core) -> float:
         """Steps whose lines stay in the first-level cache."""
@@ -161,14 +164,16 @@ def tiled_work(roles: Roles, vector: int, dialect: VectorDialect) -> TiledWork:
         and distance >= LINE_BYTES
         and bool(roles.reduction)
         and factors[1 - vector].coefficient(roles.reduction[-1]) == 1,
-        row_span=element_bytes
-        * sum(
-            abs(factors[1 - vector].coefficient(axis)) * (axis.extent - 1)
-            for axis in (*roles.rows, *roles.reduction)
-        ),
+        row_span=element_bytes * _span(factors[1 - vector], (*roles.rows, *roles.reduction)),
+        vector_span=element_bytes * _span(factors[vector], (*roles.vectors, *roles.reduction)),
         row_bytes=factor_bytes(roles, 1 - vector),
         vector_bytes=factor_bytes(roles, vector),
     )
+
+
+def _span(index: Affine, axes: Sequence[Axis]) -> int:
+    """Elements from the first to the last that are read along these axes."""
+    return sum(abs(index.coefficient(axis)) * (axis.extent - 1) for axis in axes)
 
 
 def tiles_of(work: TiledWork, schedule: RegisterTile, core: Core) -> Work:
