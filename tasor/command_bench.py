@@ -10,6 +10,7 @@ import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import onnx
@@ -17,6 +18,7 @@ import onnx
 from graphopt.onnx_import.errors import ModelError, printable
 from tasor.compiled_model import check_runs_here
 from tasor.errors import UsageError, one_line
+from tasor.peak_guest import PEAK, open_peak, with_peak
 from tasor.peer_cases import Case, graph_inputs, write_case
 from tasor.peer_engines import ENGINES, TUNED, require_engines
 from tasor.peer_report import AGREEMENT, threads_text
@@ -38,7 +40,8 @@ from tensorgen.types import Shape
 class BenchOptions:
     """What to measure. Of `suites`, each is a name in SUITES or the path of a model; `target` and
     `winograd` are those of `tasor.compile`. With `trials` Tasor takes part once more, tuned by so
-    many for each kernel, or, if they are 0, by those in the file `records`."""
+    many for each kernel, or, if they are 0, by those in the file `records`. With `peak`, plain
+    multiply-adds take their turns, too, and shares of the peak are of what these reached."""
 
     suites: tuple[str, ...]
     threads: tuple[int, ...]
@@ -52,6 +55,7 @@ class BenchOptions:
     rounds: int
     trials: int | None = None
     records: Path | None = None
+    peak: bool = False
 
 
 def checked_engines(against: Sequence[str], *, tuned: bool = False) -> tuple[str, ...]:
@@ -144,9 +148,10 @@ def measure(cases: Sequence[Source], options: BenchOptions, reporter: Reporter) 
     rows: list[Row] = []
     total = len(cases) * len(options.threads)
     chosen = {"target": options.target, "winograd": options.winograd}
+    guests = {PEAK: partial(open_peak, options.target)} if options.peak else {}
     with tempfile.TemporaryDirectory(prefix="tasor-bench-") as folder:
         for threads in options.threads:
-            with Comparison(options.engines, threads, options=chosen) as comparison:
+            with Comparison(options.engines, threads, options=chosen, guests=guests) as comparison:
                 for source in cases:
                     path = Path(folder, f"{len(rows)}.onnx")
                     case = source.write(path)
@@ -157,8 +162,11 @@ def measure(cases: Sequence[Source], options: BenchOptions, reporter: Reporter) 
                         schedules=_schedules(case, threads, options, reporter),
                     )
                     path.unlink()
-                    rows.append(row)
-                    reporter.say(f"{len(rows)}/{total} {_progress(row)}")
+                    rows.append(with_peak(row, options.target))
+                    for result in row.results:
+                        if isinstance(result, Failure) and result.engine == PEAK:
+                            reporter.say(f"without a peak in turns: {printable(result.message)}")
+                    reporter.say(f"{len(rows)}/{total} {_progress(rows[-1])}")
     return tuple(rows)
 
 

@@ -91,6 +91,9 @@ def bench(
             "--records", metavar="FILE.sqlite", help="trials on file; alone, the best of these"
         ),
     ] = None,
+    peak: Annotated[
+        bool, typer.Option("--peak", help="plain multiply-adds take turns; shares are of theirs")
+    ] = False,
     seconds: Annotated[float, typer.Option("--seconds", help="for each case and engine")] = 1.0,
     rounds: Annotated[int, typer.Option("--rounds", help="turns of each engine")] = 5,
     json_file: Annotated[
@@ -136,6 +139,7 @@ def bench(
         rounds=rounds,
         trials=trials,
         records=records,
+        peak=peak,
     )
     check_options(options)
     for file in (json_file, markdown_file, report):
@@ -159,6 +163,7 @@ def bench(
         "target": target,
         "winograd": not no_winograd,
         **({} if trials is None else {"trials": trials}),
+        **({"peak": "in turns"} if peak else {}),
     }
     if markdown_file is not None:
         text = markdown(rows, options.engines, settings, ceilings)

@@ -33,7 +33,7 @@ def markdown(
         "the same cores; the ratio is the best peer's time over Tasor's. All are called from",
         "Python; `in C` is Tasor called by a loop in C, and the rates are of these calls.",
         *_tuned_lines(ratios),
-        *_peak_lines(ceilings),
+        *_peak_lines(ceilings, in_turns=any(row.peak is not None for row in rows)),
         "",
         f"| geometric mean | threads | {' | '.join(ratios)} |",
         "|---" * (len(ratios) + 2) + "|",
@@ -58,7 +58,13 @@ def _tuned_lines(ratios: Mapping[str, Ratio]) -> list[str]:
     ]
 
 
-def _peak_lines(ceilings: Sequence[Ceiling]) -> list[str]:
+def _peak_lines(ceilings: Sequence[Ceiling], *, in_turns: bool) -> list[str]:
+    if in_turns:
+        return [
+            "Shares of the peak are of what plain float32 multiply-adds reached in turns with the",
+            "engines. Operations are counted by definition: a filtered convolution needs fewer and",
+            "may exceed the peak.",
+        ]
     if not ceilings:
         return []
     peaks = ", ".join(

@@ -100,19 +100,20 @@ def _figure(result: Timing | Failure) -> str:
 def table(rows: Sequence[Row], engines: Sequence[str], ceilings: Sequence[Ceiling] = ()) -> Table:
     """Median times in milliseconds; `~` marks a figure whose turns disagreed.
 
-    With ceilings there is a column for the share of the measured peak that Tasor reached.
+    There is a column for the share of the measured peak that Tasor reached, if one was measured.
     """
     ratios = ratios_of(rows)
     more = "; gain = tasor / tasor tuned" if "gain" in ratios else ""
     drawn = Table(title=f"median time of one run in ms; ratio = best peer / tasor{more}")
     drawn.add_column("case")
     drawn.add_column("threads", justify="right")
-    for engine in (*engines, *ratios, *(["of peak"] if ceilings else [])):
+    measured = bool(ceilings) or any(row.peak is not None for row in rows)
+    for engine in (*engines, *ratios, *(["of peak"] if measured else [])):
         drawn.add_column(engine, justify="right")
     for row in rows:
         figures = [_figure(result) for result in row.results]
         figures += [ratio_text(ratio(row)) for ratio in ratios.values()]
-        share = [percent(share_of_peak(row, ceilings))] if ceilings else []
+        share = [percent(share_of_peak(row, ceilings))] if measured else []
         drawn.add_row(escape(row.case), str(row.threads), *figures, *share)
     return drawn
 
@@ -183,6 +184,7 @@ def _row_document(row: Row, ceilings: Sequence[Ceiling], ratios: Mapping[str, Ra
         "flops": row.flops,
         "traffic_bytes": row.traffic,
         "flops_per_second": flops_per_second(row),
+        "peak_flops": row.peak,
         "share_of_peak": share_of_peak(row, ceilings),
         **{_key(name): ratio(row) for name, ratio in ratios.items()},
         "engines": {result.engine: _result_document(result) for result in row.results},
@@ -219,7 +221,7 @@ def document(
 ) -> Json:
     """Everything that was found, as JSON values; `settings` says how it was measured.
 
-    Rates are in flop/s and bytes/s; shares of the peak are null without `ceilings`.
+    Rates are in flop/s and bytes/s; shares of the peak are null where none was measured.
     """
     return {
         "machine": machine(),

@@ -76,6 +76,8 @@ class Row:
     """One case measured on all engines with the same number of threads.
 
     `flops` and `traffic` are the case's: work by definition, bytes that a run moves at least.
+    `peak` is what plain multiply-adds reached in turns with the engines, in flop/s; None if they
+    took no part.
     """
 
     case: str
@@ -84,6 +86,7 @@ class Row:
     flops: int | None
     results: tuple[Timing | Failure, ...]
     traffic: int | None = None
+    peak: float | None = None
 
     def timing(self, engine: str) -> Timing | None:
         """The figures of that engine; None if it failed or did not take part."""

@@ -58,10 +58,11 @@ def intensity(row: Row) -> float | None:
 
 
 def share_of_peak(row: Row, ceilings: Sequence[Ceiling]) -> float | None:
-    """What Tasor reached over the measured peak. Above 1 where a filtered convolution needs fewer
-    operations than its definition counts."""
+    """What Tasor reached over the measured peak: that of the row's own turns, else the ceiling's.
+    Above 1 where a filtered convolution needs fewer operations than its definition counts."""
     reached, ceiling = flops_per_second(row), ceiling_of(row.threads, ceilings)
-    return None if reached is None or ceiling is None else reached / ceiling.peak
+    peak = row.peak if row.peak is not None or ceiling is None else ceiling.peak
+    return None if reached is None or peak is None else reached / peak
 
 
 def percent(share: float | None) -> str:
