@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import groupby
+from math import prod
 from typing import assert_never
 
 from tensorgen.emit_page import Page
@@ -191,10 +192,8 @@ class Statements:
     def _plain_loop(self, loop: For, last: bool) -> None:
         match loop.kind:
             case LoopKind.PARALLEL:
-                unmet = "_NOWAIT" if last else ""
-                collapse = f"_COLLAPSE({loop.collapse})" if loop.collapse > 1 else ""
-                self.page.line(f"TASOR_PARALLEL_FOR{unmet}{collapse}")
-                self.open_end |= last
+                self._team_loop(loop, last)
+                return
             case LoopKind.SIMD:
                 if loop.axis.extent > SIMD_UNROLLED:
                     self.page.line("TASOR_SIMD")
@@ -204,12 +203,45 @@ class Statements:
                 pass
             case _:
                 assert_never(loop.kind)
-        outer = self.together, self.shared
-        if loop.kind is LoopKind.PARALLEL:
-            self.together, self.shared = False, True
         with self._counting(loop.axis, loop.axis.extent, "++"):
             self.block(loop.body)
+
+    def _team_loop(self, loop: For, last: bool) -> None:
+        """A loop, or perfectly nested ones as if they were one, that a team shares out."""
+        axes, body = [loop.axis], loop.body
+        while len(axes) < loop.collapse:
+            (inner,) = body
+            assert isinstance(inner, For), "nested loops that are shared as one"
+            axes.append(inner.axis)
+            body = inner.body
+        outer = self.together, self.shared
+        self.together, self.shared = False, True
+        count = prod(axis.extent for axis in axes)
+        with self.page.names():
+            self.page.visible.add("team_part")  # a name that the macro declares
+            name = self.page.fresh(axes[0].name if len(axes) == 1 else "turn")
+            with self.page.braces(f"TASOR_TEAM_FOR({name}, {count}) {{"):
+                self._axes_of_turn(name, axes)
+                self.block(body)
         self.together, self.shared = outer
+        if last:
+            self.open_end = True
+        else:
+            self.page.line("TASOR_WAIT_FOR_TEAM;")
+
+    def _axes_of_turn(self, turn: str, axes: list[Axis]) -> None:
+        """Where a turn of nested loops is along each of them."""
+        if len(axes) == 1:
+            self.terms.axes[axes[0].position] = turn
+            return
+        below = prod(axis.extent for axis in axes)
+        for place, axis in enumerate(axes):
+            outermost, below = place == 0, below // axis.extent
+            quotient = turn if below == 1 else f"{turn} / {below}"
+            name = self.page.fresh(axis.name)
+            self.terms.axes[axis.position] = name
+            rest = "" if outermost else f" % {axis.extent}"
+            self.page.line(f"const ptrdiff_t {name} = {quotient}{rest};")
 
     @contextmanager
     def _counting(self, axis: Axis, stop: int, step: str) -> Iterator[None]:

@@ -150,7 +150,7 @@ class Module:
         assert self.arena_bytes >= 0, self.arena_bytes
         assert len(self.kernels_by_name) == len(self.kernels), "two kernels share a name"
         for kernel in self.kernels:
-            assert kernel.parallel == ("TASOR_PARALLEL_FOR" in kernel.text), kernel.name
+            assert kernel.parallel == ("TASOR_TEAM_FOR" in kernel.text), kernel.name
         assert self.kernels_by_name.keys() == {call.kernel for call in self.calls}
         for call in self.calls:
             parameters = self.kernels_by_name[call.kernel].parameters

@@ -56,8 +56,7 @@ SCALE = Kernel(
 /* expr: out[i,j] = x[i,j] * w[j] */
 static void scale_f32_4x37(const float *restrict x, const float *restrict w, float *restrict out)
 {
-    TASOR_PARALLEL_FOR
-    for (int i = 0; i < 4; ++i) {
+    TASOR_TEAM_FOR(i, 4) {
         TASOR_SIMD
         for (int j = 0; j < 37; ++j) {
             out[i * 37 + j] = x[i * 37 + j] * w[j];

@@ -159,17 +159,18 @@ def test_the_first_thread_alone_computes_what_is_not_shared_out() -> None:
     assert re.findall(r"^    \S.*TASOR.*|^    TASOR.*", text, re.MULTILINE) == [
         "    if (TASOR_THREAD == 0) {",
         "    TASOR_WAIT_FOR_TEAM;",
-        "    TASOR_PARALLEL_FOR",
+        "    TASOR_TEAM_FOR(i_j_o, 8) {",
+        "    TASOR_WAIT_FOR_TEAM;",
         "    if (TASOR_THREAD == 0) {",
         "    TASOR_WAIT_FOR_TEAM;",
-        "    TASOR_PARALLEL_FOR_NOWAIT",
+        "    TASOR_TEAM_FOR(i, 5) {",
     ]
 
 
 @pytest.mark.parametrize(
     ("loops", "last"),
     [
-        ((1, 1, 1, 1), "TASOR_PARALLEL_FOR_NOWAIT"),
+        ((1, 1, 1, 1), "TASOR_TEAM_FOR(i, 5) {"),
         ((1, 1, 1, 0), "if (TASOR_THREAD == 0) {"),
     ],
 )
@@ -179,8 +180,7 @@ def test_threads_do_not_meet_behind_what_comes_last(
     case = Case.of(spread(5, 7), in_common(*loops))
     kernel = print_kernel(case, "k", Spelling("c99", strict=False))
     assert kernel.open_end
-    assert re.findall(r"if \(TASOR.*|TASOR_[PW].*", kernel.text)[-1] == last
-    assert kernel.text.count("_NOWAIT") == ("NOWAIT" in last)
+    assert re.findall(r"if \(TASOR.*|TASOR_[TW].*", kernel.text)[-1] == last
 
 
 def test_a_kernel_of_one_thread_has_no_open_end() -> None:
@@ -207,6 +207,116 @@ def test_a_team_computes_what_one_thread_does(
         arrays = whole_inputs(case.task)
         for _ in range(5):
             assert_same(compiled.run(number, arrays)[0], evaluate_task(case.task, arrays)[0], 0.0)
+
+
+# How a team shares out a loop
+
+SHARING = """
+#include "tiny_kernels.c"
+#include <stdio.h>
+#include <time.h>
+
+enum { THREADS = 5, LARGEST = 1000 };
+static int times[LARGEST], by_first;
+
+static int computed(int count)
+{
+    int sum = 0;
+
+    for (int i = 0; i < count; i++) {
+        sum += __atomic_load_n(&times[i], __ATOMIC_RELAXED);
+    }
+    return sum;
+}
+
+/* Whether each iteration is computed once, if the first thread is held up in its first piece until
+ * the others have done `others` iterations, for at most 20 s. */
+static int shared_out(int threads, int count, int others)
+{
+    const time_t late = time(NULL) + 20;
+    int in_time = 1;
+
+    for (int i = 0; i < count; i++) {
+        times[i] = 0;
+    }
+    by_first = 0;
+    begin_call();
+#pragma omp parallel num_threads(threads)
+    {
+        TASOR_TEAM_FOR(i, count) {
+            if (TASOR_THREAD == 0) {
+                by_first++;
+            }
+            while (TASOR_THREAD == 0 && in_time && computed(count) < others) {
+                in_time = time(NULL) < late;
+            }
+            __atomic_add_fetch(&times[i], 1, __ATOMIC_RELAXED);
+        }
+    }
+    end_call();
+    for (int i = 0; i < count; i++) {
+        in_time &= times[i] == 1;
+    }
+    return in_time;
+}
+
+/* Loops in which the second thread has nothing, until their number comes around. */
+static int comes_around(void)
+{
+    int sum = 0;
+
+    begin_call();
+#pragma omp parallel num_threads(2)
+    for (int loop = 0; loop < 2 * 65536; loop++) {
+        const int count = loop % 65536 == 0 ? 2 : 1;
+
+        TASOR_TEAM_FOR(i, count) {
+            __atomic_add_fetch(&sum, 1, __ATOMIC_RELAXED);
+        }
+        TASOR_WAIT_FOR_TEAM;
+    }
+    end_call();
+    return sum;
+}
+
+int main(void)
+{
+    const int counts[] = {1, 2, 3, 4, 5, 6, 31, 32, 33, 64, 65, 159, 160, 161, LARGEST};
+
+    for (int threads = 1; threads <= THREADS; threads++) {
+        puts("a team");
+        for (size_t n = 0; n < sizeof counts / sizeof *counts; n++) {
+            if (!shared_out(threads, counts[n], 0)) {
+                printf("%d: not each once\\n", counts[n]);
+            }
+        }
+    }
+    for (int threads = 2; threads <= THREADS; threads *= 2) {
+        const int share = LARGEST / threads, piece = (share + 31) / 32;
+
+        puts("the first is held up");
+        if (!shared_out(threads, LARGEST, LARGEST - piece)) {
+            printf("%d: not each once\\n", LARGEST);
+        }
+        if (by_first > piece) {
+            printf("it computes %d\\n", by_first);
+        }
+    }
+    puts("rounds");
+    printf("%d\\n", comes_around());
+    return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+def test_each_iteration_is_computed_once_and_a_slow_thread_is_helped(
+    compiler: str, tmp_path: Path
+) -> None:
+    if not has_openmp(compiler, tmp_path):
+        pytest.skip(f"needs {compiler} with OpenMP")
+    found = told(compiler, tmp_path, SHARING, threads=5, OMP_WAIT_POLICY="passive")
+    assert found == [*[[]] * 7, [str(2 * 65536 + 2)]]
 
 
 # How many threads a call gets
@@ -271,10 +381,10 @@ int main(void)
 
 
 def told(
-    compiler: str, folder: Path, program: str = PROGRAM, **environment: str
+    compiler: str, folder: Path, program: str = PROGRAM, threads: int = 2, **environment: str
 ) -> list[list[str]]:
     """What a program prints after each heading."""
-    written(library(SCALED, TOTALS), folder)
+    written(library(SCALED, TOTALS, threads=threads), folder)
     (folder / "hooks.h").write_text(
         "void step_begins(int step);\n#define TASOR_STEP_BEGIN(step) step_begins(step);\n"
     )

@@ -4,8 +4,7 @@
  *   lanes(output, 8) */
 static void parallel_rows(const float *restrict x, float *restrict out, float *restrict row1_all)
 {
-    TASOR_PARALLEL_FOR_NOWAIT
-    for (ptrdiff_t i = 0; i < 6; i++) {
+    TASOR_TEAM_FOR(i, 6) {
         float row0;
         float *const row1 = row1_all + (size_t)TASOR_THREAD * 70;
         float row2;

@@ -2,8 +2,7 @@
  * schedule: lanes(reduction, 32); parallel(1) */
 static void reduction_lanes(const float *restrict x, float *restrict out)
 {
-    TASOR_PARALLEL_FOR_NOWAIT
-    for (ptrdiff_t i = 0; i < 3; i++) {
+    TASOR_TEAM_FOR(i, 3) {
         float total;
         {
             float acc[32] TASOR_ALIGNED;

@@ -3,8 +3,7 @@
  * schedule: window_tile(2 rows); columns(8@0 + 4@5); parallel(2) */
 static void window_tile_even(const float *restrict x, float *restrict out)
 {
-    TASOR_PARALLEL_FOR_NOWAIT
-    for (ptrdiff_t j = 0; j < 3; j++) {
+    TASOR_TEAM_FOR(j, 3) {
         {
             __m256 acc_0;
             __m256 acc_1;

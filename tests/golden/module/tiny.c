@@ -33,7 +33,7 @@ static const tiny_info info = {
     2u,
     outputs,
     "abababababababababababababababababababababababababababababababab",
-    "66162bb5cac4fc64909efce414c1885125e5ba2ed7f53106ed1dfe65dda48e5b",
+    "578e36cb4d2c3e378b150275d75abff656c1a9705d81d0b075d7b62e3bce7819",
     "dae0392651095566d7966a12709f26724ea83c05f1bd7b5ca705860883f83fb1"
 };
 

@@ -45,22 +45,112 @@
 #endif
 
 /* One team of at most 2 threads runs all steps of a call. TASOR_THREAD is the number of the
- * thread that asks, from 0; the team shares out the iterations of a TASOR_PARALLEL_FOR, and its
- * threads wait for each other behind it, but for that of a kernel that ends with it. */
+ * thread that asks, from 0; the team shares out the iterations of a TASOR_TEAM_FOR, and its threads
+ * wait for each other behind it, but for that of a kernel that ends with it. */
 #if defined(__GNUC__) && defined(_OPENMP) && _OPENMP >= 201107
 #include <omp.h>
 #define TASOR_EXPANDED(text) TASOR_PRAGMA(text)
 #define TASOR_TEAM(threads) TASOR_EXPANDED(omp parallel num_threads(threads))
-#define TASOR_PARALLEL_FOR TASOR_PRAGMA(omp for schedule(static))
-#define TASOR_PARALLEL_FOR_COLLAPSE(loops) \
-    TASOR_EXPANDED(omp for schedule(static) collapse(loops))
-#define TASOR_PARALLEL_FOR_NOWAIT TASOR_PRAGMA(omp for schedule(static) nowait)
-#define TASOR_PARALLEL_FOR_NOWAIT_COLLAPSE(loops) \
-    TASOR_EXPANDED(omp for schedule(static) nowait collapse(loops))
+#define TASOR_TEAM_FOR(variable, count) \
+    for (part_of_loop team_part = first_part(count); team_part.begin < team_part.end; \
+         team_part = next_part(team_part, count)) \
+        for (ptrdiff_t variable = team_part.begin; variable < team_part.end; variable++)
 #define TASOR_WAIT_FOR_TEAM TASOR_PRAGMA(omp barrier)
 #define TASOR_THREAD omp_get_thread_num()
 
-/* How many calls are under way; nothing else is remembered. */
+/* Each thread has an equal share of the iterations of a loop, in pieces. It takes them from the
+ * first on; when it has done them all, it takes what others have left, from the last on. So memory
+ * stays with the thread that used it before, and a thread that is slow or comes late, because its
+ * processor is slower or has other work, is helped.
+ *
+ * `taken` tells how much of a share is taken: the number of the loop, then how many pieces from the
+ * front and from the back, 8 bits each. A share of an earlier loop is one that nobody has begun.
+ * `loops` counts those that the thread has met in this call. */
+typedef struct {
+    uint32_t taken TASOR_ALIGNED;
+    uint32_t loops;
+} share_of_loop;
+
+static share_of_loop shares[2];
+
+enum { MOST_PIECES = 32, FROM_FRONT = 1 << 8, FROM_BACK = 1 };
+
+/* Iterations that a thread has taken of the loop with this number, out of the share of the thread
+ * whose number differs from its own in the bit `other`; 0 is its own share. */
+typedef struct {
+    ptrdiff_t begin, end;
+    uint32_t loop;
+    int other;
+} part_of_loop;
+
+/* The piece of a share of so many that now is the caller's, or -1 if none is left. */
+static int take_piece(uint32_t *taken, uint32_t loop, uint32_t pieces, uint32_t from)
+{
+    uint32_t seen = __atomic_load_n(taken, __ATOMIC_RELAXED);
+
+    for (;;) {
+        const uint32_t now = seen >> 16 == loop ? seen : loop << 16;
+        const uint32_t front = now >> 8 & 255, back = now & 255;
+
+        if (front + back >= pieces) {
+            return -1;
+        }
+        if (__atomic_compare_exchange_n(
+                taken, &seen, now + from, 1, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+            return (int)(from == FROM_FRONT ? front : pieces - 1 - back);
+        }
+    }
+}
+
+/* The part that the caller computes next; an empty one behind the last. */
+static TASOR_NOINLINE part_of_loop next_part(part_of_loop part, ptrdiff_t count)
+{
+    const int threads = omp_get_num_threads(), own = omp_get_thread_num();
+
+    for (; threads > 1 && part.other < threads; part.other = part.other > 0 ? 2 * part.other : 1) {
+        const int whose = own ^ part.other;
+
+        if (whose < threads) {
+            const ptrdiff_t most = count / threads, more = count % threads;
+            const ptrdiff_t size = most + (whose < more);
+            const ptrdiff_t first = whose * most + (whose < more ? whose : more);
+            const ptrdiff_t pieces = size < MOST_PIECES ? size : MOST_PIECES;
+            const int piece = take_piece(
+                &shares[whose].taken, part.loop, (uint32_t)pieces,
+                part.other > 0 ? FROM_BACK : FROM_FRONT);
+
+            if (piece >= 0) {
+                const ptrdiff_t length = size / pieces, longer = size % pieces;
+
+                part.begin = first + piece * length + (piece < longer ? piece : longer);
+                part.end = part.begin + length + (piece < longer);
+                return part;
+            }
+        }
+    }
+    part.begin = part.end;
+    return part;
+}
+
+static part_of_loop first_part(ptrdiff_t count)
+{
+    part_of_loop part = {0, count, 0, 0};
+
+    if (omp_get_num_threads() > 1) {
+        share_of_loop *const own = &shares[omp_get_thread_num()];
+
+        part.loop = ++own->loops % 65536;
+        if (count <= omp_get_thread_num()) {
+            /* Nothing to take: what is told of an earlier loop would be taken for one of this
+             * number, 65536 later. */
+            __atomic_store_n(&own->taken, part.loop << 16, __ATOMIC_RELAXED);
+        }
+        part = next_part(part, count);
+    }
+    return part;
+}
+
+/* How many calls are under way. */
 static int calls_under_way;
 
 /* How many threads a call may use. One, if its caller is parallel or other calls are under way:
@@ -73,6 +163,9 @@ static int begin_call(void)
     others = calls_under_way++;
     if (others > 0 || omp_in_parallel()) {
         return 1;
+    }
+    for (int thread = 0; thread < 2; thread++) {
+        shares[thread] = (share_of_loop){0, 0};
     }
     return omp_get_max_threads() < 2 ? omp_get_max_threads() : 2;
 }
@@ -146,10 +239,8 @@ static void keep_apart(team_place *places)
 #endif
 #else
 #define TASOR_TEAM(threads)
-#define TASOR_PARALLEL_FOR
-#define TASOR_PARALLEL_FOR_COLLAPSE(loops)
-#define TASOR_PARALLEL_FOR_NOWAIT
-#define TASOR_PARALLEL_FOR_NOWAIT_COLLAPSE(loops)
+#define TASOR_TEAM_FOR(variable, count) \
+    for (ptrdiff_t variable = 0; variable < (count); variable++)
 #define TASOR_WAIT_FOR_TEAM ((void)0)
 #define TASOR_THREAD 0
 #define TASOR_TEAM_PLACES
@@ -250,8 +341,7 @@ static TASOR_NOINLINE void total_f32_4x37(
 /* expr: out[i,j] = x[i,j] * w[j] */
 static void scale_f32_4x37(const float *restrict x, const float *restrict w, float *restrict out)
 {
-    TASOR_PARALLEL_FOR
-    for (int i = 0; i < 4; ++i) {
+    TASOR_TEAM_FOR(i, 4) {
         TASOR_SIMD
         for (int j = 0; j < 37; ++j) {
             out[i * 37 + j] = x[i * 37 + j] * w[j];
