@@ -14,7 +14,7 @@ from tensorgen.contraction import Contraction, Roles, assign_roles
 from tensorgen.dense_copy import is_strided, with_copy
 from tensorgen.dialects import VectorDialect
 from tensorgen.expr import Axis
-from tensorgen.machine import Core
+from tensorgen.machine import CACHE_SHARE, FIRST_CACHE_SHARE, Core
 from tensorgen.prologue import Slab
 from tensorgen.prologue_costs import EXPOSED, prologue_costs
 from tensorgen.row_blocks import block_cycles, row_blocks
@@ -240,11 +240,20 @@ class TileSketch:
             together=self.together,
             copied=self.copied,
         )
-        return replace(
-            schedule,
-            panels_ahead=_panels_pay(self.roles, self.work, schedule, self.core),
-            depth=_block_depth(self.roles, self.work, schedule, self.core),
-        )
+        ahead = _panels_pay(self.roles, self.work, schedule, self.core)
+        schedule = replace(schedule, panels_ahead=ahead)
+        served = self._second_serves(schedule)
+        return schedule if served else self._in_blocks(schedule)
+
+    def _second_serves(self, schedule: RegisterTile) -> bool:
+        """Whether tiles read at most half of what the second-level cache gives in that time."""
+        step = self.work.step_bytes(schedule, schedule.rows, self.core)
+        cycles = schedule.rows * schedule.vectors / self.core.dialect.multiply_adds_per_cycle
+        return step <= second_bytes(self.core, self.work.element_bytes) * cycles
+
+    def _in_blocks(self, schedule: RegisterTile) -> RegisterTile:
+        """The same with sums taken in blocks, if they may be."""
+        return replace(schedule, depth=_block_depth(self.roles, self.work, schedule, self.core))
 
     def by_rules(self) -> Iterator[Estimate[RegisterTile]]:
         """Every tile that fits the registers, in each way to make a prologue and to share it."""
@@ -280,6 +289,14 @@ class TileSketch:
     ) -> Iterator[Estimate[RegisterTile]]:
         """The tiles of one size, in each way to make a prologue and to share them."""
         schedule = self.by_rule(source, rows, vectors)
+        yield from self._shared(schedule)
+        if _panels_are_lost(self.work, schedule, self.core):
+            blocked = self._in_blocks(schedule)
+            if blocked.depth:
+                yield from self._shared(blocked)
+
+    def _shared(self, schedule: RegisterTile) -> Iterator[Estimate[RegisterTile]]:
+        source = schedule.source
         tiles = tiles_of(self.work, schedule, self.core)
         lines = lines_of(tiles)
         for made in self.prologues:
@@ -334,7 +351,18 @@ class TileSketch:
         inside, copied, share = made
         met = self.core.barrier if self.threads > 1 else 0.0
         tiles = cycles_of(lines) * share if inside else busiest(lines, self.threads)
-        return tiles + copied + met + EXPOSED * self._late_cycles(schedule)
+        late = self._late_cycles(schedule) + self._panel_cycles(schedule) / self.threads
+        return tiles + copied + met + EXPOSED * late
+
+    def _panel_cycles(self, schedule: RegisterTile) -> float:
+        """Cycles in which panels of the outer loop arrive from beyond the second-level cache, if
+        nobody has asked for them in time."""
+        packed = schedule.source is VectorSource.PACKED and schedule.vectors_outer
+        if not packed or self.work.vector_bytes <= self.core.second_cache // 2:
+            return 0.0
+        if schedule.panels_ahead and not _panels_are_lost(self.work, schedule, self.core):
+            return 0.0
+        return self.core.far_cycles(self.work.vector_bytes)
 
     def _late_cycles(self, schedule: RegisterTile) -> float:
         """Cycles in which constants of the inner loop arrive for the first time in a run: they are
@@ -373,12 +401,19 @@ def _panels_pay(roles: Roles, work: TiledWork, schedule: RegisterTile, core: Cor
     return 1 < columns <= schedule.rows
 
 
+def _panels_are_lost(work: TiledWork, schedule: RegisterTile, core: Core) -> bool:
+    """True if the second-level cache does not keep what is asked for of the next panel while it
+    holds this one and the rows, which go over all of it before the next."""
+    panel = work.depth * schedule.vectors * schedule.lanes * work.element_bytes
+    asked = schedule.panels_ahead and schedule.vectors_outer and not schedule.depth
+    return asked and 2 * panel + work.row_span > core.near_bytes
+
+
 def _block_depth(roles: Roles, work: TiledWork, schedule: RegisterTile, core: Core) -> int:
     """How many products a block of the sums has; 0 if they are not taken in blocks.
 
-    Blocks pay where a panel and the rows do not stay in the first cache together, and tiles would
-    read more of both than half of what the second one gives in that time. It must hold all rows,
-    which go by again for each vector tile.
+    Blocks are for panels that do not stay in the first cache together with the rows. The second one
+    must hold all rows, which go by again for each vector tile.
     """
     if schedule.source is not VectorSource.PACKED or not schedule.vectors_outer:
         return 0
@@ -386,12 +421,13 @@ def _block_depth(roles: Roles, work: TiledWork, schedule: RegisterTile, core: Co
         return 0
     first, _ = core.loads[0]
     step = work.step_bytes(schedule, schedule.rows, core)
-    cycles = schedule.rows * schedule.vectors / core.dialect.multiply_adds_per_cycle
-    if work.depth * step <= first or step <= second_bytes(core, work.element_bytes) * cycles:
+    if work.depth * step <= first:
         return 0
+    # A step counts all that it reads: nothing else needs room.
+    held = first * CACHE_SHARE / FIRST_CACHE_SHARE
     depth = 1
     for axis in reversed(roles.reduction):
-        inside = min(axis.extent, max(int(first / step) // depth, 1))
+        inside = min(axis.extent, max(int(held / step) // depth, 1))
         while axis.extent % inside:
             inside -= 1
         depth *= inside
