@@ -6,12 +6,15 @@ from math import prod
 
 from tensorgen.expr import Expr, const
 from tensorgen.flat import flat_index
+from tensorgen.line_reads import LINE_BYTES
 from tensorgen.loop import (
+    Buffer,
     Declare,
     Fill,
     If,
     LoopKind,
     MultiplyAdd,
+    Prefetch,
     Register,
     Stmt,
     VectorLoad,
@@ -78,6 +81,7 @@ def _register_tile(
     slot = form.window.slot(tap * form.window.dilation) if form.window else tap
     row = point * frame.transformed_rows + chunk.first + start + slot * block.strips * inner.count
     place = part * frame.channel_places + channel
+    step += _panel_ahead(frame, weights, panel, summed, chunk, start)
     for i, accumulators in enumerate(group):
         index = simplify((row + i) * frame.pitch + place)
         step.append(Fill(left, buffers.transformed.at(index)))
@@ -103,6 +107,21 @@ def _register_tile(
         *stores,
     )
     return (Declare((*flat, *right, left), body),)
+
+
+def _panel_ahead(
+    frame: Frame, weights: Buffer, panel: Expr, summed: Expr, chunk: Chunk, start: Expr
+) -> tuple[Prefetch, ...]:
+    """Asks for the panel of the next point. Each of the tiles that read a panel asks for a part of
+    it at each step, line after line: prefetchers of the machine take it for a stream."""
+    if not frame.schedule.panels_ahead:
+        return ()
+    line = LINE_BYTES // frame.dtype.bytes
+    tiles = -(-chunk.rows // frame.schedule.rows)
+    share = -(-frame.width // tiles)
+    step = start // frame.schedule.rows * frame.depth + summed
+    index = (panel + 1) * (frame.depth * frame.width) + step * share
+    return tuple(Prefetch(weights, simplify(index + place)) for place in range(0, share, line))
 
 
 def _has_products(frame: Frame, point: Expr, below: Expr, beside: Expr) -> Expr:

@@ -196,6 +196,7 @@ class WinogradTile:
     If `parallel`, threads share the transforms and then the products of each block; with `apart`
     they share the blocks, each with transformed data of its own.
     If `folded`, vectors of data hold the few channels of several parts of strided windows.
+    With `panels_ahead`, the weights of the next point are asked for while tiles read those of one.
     """
 
     results: tuple[int, ...]
@@ -208,6 +209,7 @@ class WinogradTile:
     turned: bool = False
     apart: bool = False
     folded: bool = False
+    panels_ahead: bool = False
 
     def __str__(self) -> str:
         steps = [
@@ -220,6 +222,8 @@ class WinogradTile:
             steps.append("folded")
         if self.turned:
             steps.append("turned")
+        if self.panels_ahead:
+            steps.append("panels ahead")
         if self.parallel:
             steps.append(f"parallel({'blocks' if self.apart else 'strips | tiles'})")
         return "; ".join(steps)

@@ -8,6 +8,7 @@ which are larger than the plain ones and come from afar.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import product
 from math import ceil, prod
@@ -22,7 +23,13 @@ from tensorgen.schedule import WinogradTile
 from tensorgen.simplify import affine
 from tensorgen.sketch_tiles import Estimate, tile_shapes
 from tensorgen.task import Task
-from tensorgen.tile_costs import MULTIPLY_ADD_LATENCY, TILE_OVERHEAD, TRANSPOSED_STORE, parts
+from tensorgen.tile_costs import (
+    MULTIPLY_ADD_LATENCY,
+    TILE_OVERHEAD,
+    TRANSPOSED_STORE,
+    parts,
+    second_bytes,
+)
 from tensorgen.winograd import (
     TRIVIAL,
     FilteredContraction,
@@ -113,6 +120,7 @@ def _with_results(
                 work.results, length, work.chunk(length, height, vectors, share), height, vectors,
                 dialect.lanes, threads > 1, dialect.transposes, apart, work.folded,
             )  # fmt: skip
+            schedule = replace(schedule, panels_ahead=work.panels_pay(schedule, core))
             yield Estimate(schedule, work.cycles(schedule, core, threads))
 
 
@@ -193,8 +201,25 @@ class WinogradSketch:
         chunks = ceil(rows / (tiles * height))
         return min(rows, ceil(ceil(rows / chunks) / height) * height)
 
+    def may_ask_for_panels(self, schedule: WinogradTile) -> bool:
+        """Whether several tiles read the weights of each point, all of them."""
+        return schedule.chunk > schedule.rows and self.parts == self.points
+
+    def panels_pay(self, schedule: WinogradTile, core: Core) -> bool:
+        """Whether the weights come from beyond the second-level cache, and the first of several
+        tiles would wait for them."""
+        weights = self._weights_bytes(schedule)
+        return weights > core.second_cache // 2 and self.may_ask_for_panels(schedule)
+
+    def _weights_bytes(self, schedule: WinogradTile) -> float:
+        """Filtered weights of all batches, with the features that fill the last block."""
+        width = schedule.vectors * schedule.lanes
+        features = -(-self.features // width)
+        weights = self.parts * self.taps * self.channels * features * width
+        return float(weights * self.element_bytes * self.batches)
+
     def cycles(self, schedule: WinogradTile, core: Core, threads: int) -> float:
-        """Cycles of the busiest thread."""
+        """Cycles of the busiest thread. Weights that are asked for ahead arrive meanwhile."""
         width = schedule.vectors * schedule.lanes
         features = -(-self.features // width)
         total = 0.0
@@ -219,14 +244,12 @@ class WinogradSketch:
                 loops = 1 + len(list(parts(rows, schedule.chunk)))
                 crossing = CROSSING_LINE * lines * (1 - 1 / threads)
                 total += (crossing + loops * core.barrier) * times
-        return total + EXPOSED * self._far_cycles(schedule, core, threads)
+        far = self._far_cycles(schedule, core, threads)
+        return max(total, far) if schedule.panels_ahead else total + EXPOSED * far
 
     def _far_cycles(self, schedule: WinogradTile, core: Core, threads: int) -> float:
         """Cycles in which the weights of one thread arrive from beyond its second-level cache."""
-        width = schedule.vectors * schedule.lanes
-        features = -(-self.features // width)
-        weights = self.parts * self.taps * self.channels * features * width
-        own = float(weights * self.element_bytes * self.batches)
+        own = self._weights_bytes(schedule)
         # Threads apart that have a batch in common read the same weights, and get in each other's
         # way: where these come from main memory, they win nothing over one thread.
         if not schedule.apart or self.batches % threads == 0:
@@ -267,10 +290,21 @@ class WinogradSketch:
                 length * schedule.vectors / dialect.multiply_adds_per_cycle,
                 loads / dialect.loads_per_cycle,
                 MULTIPLY_ADD_LATENCY,
+                self._moved(length, schedule) / second_bytes(core, self.element_bytes),
             )
             stored = 2.0 * length * schedule.vectors
             total += count * (summed * step + self.points * (stored + TILE_OVERHEAD) + loops)
         return total + rows * schedule.vectors * self._result_cycles
+
+    def _moved(self, rows: int, schedule: WinogradTile) -> float:
+        """Bytes that one step moves through the second-level cache for weights that are asked for
+        ahead: what it reads, and what it asks for, on the way there and from there."""
+        if not schedule.panels_ahead:
+            return 0.0
+        width = schedule.vectors * schedule.lanes * self.element_bytes
+        tiles = -(-schedule.chunk // schedule.rows)
+        asked = LINE_BYTES * ceil(width / tiles / LINE_BYTES)
+        return width + rows * self.element_bytes + 2.0 * asked
 
     @cached_property
     def _result_cycles(self) -> float:

@@ -195,9 +195,9 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     ),
     "winograd": (
         *_EVERY, "block_share", "rounding", "products_share", "rows", "vectors", "turned",
-        "apart", "points", "results", "channels", "columns", "strips", "strip_rows", "repeated",
-        "folded", "accumulators", "loads", "idle_rows", "idle_columns", "blocks", "panel",
-        "weights", "busiest",
+        "apart", "panels_ahead", "points", "results", "channels", "columns", "strips", "strip_rows",
+        "repeated", "folded", "accumulators", "loads", "idle_rows", "idle_columns", "blocks",
+        "panel", "weights", "busiest",
     ),
     "window": (
         *_EVERY, "rows", "lanes", "extent", "columns", "taps", "row_step", "column_step", "planes",

@@ -195,10 +195,12 @@ def _same_bytes(intent: Intent, sizes: tuple[int, ...]) -> Schedule:
         case WinogradTile():
             # A strip is as long as there are channels, the sums.
             ratio = intent.sizes[-1] / max(sizes[-1], 1)
+            chunk = max(1, round(schedule.chunk * ratio))
             return replace(
                 schedule,
                 strips=max(1, round(schedule.strips * ratio)),
-                chunk=max(1, round(schedule.chunk * ratio)),
+                chunk=chunk,
+                panels_ahead=schedule.panels_ahead and chunk > schedule.rows,
             )
         case AttentionTile():
             # A row of scores is as long as there are keys.

@@ -65,6 +65,7 @@ class WinogradSpace:
             Knob("turned", FLAGS if dialect.transposes else (False,)),
             Knob("apart", FLAGS if self.threads > 1 else (False,)),
             Knob("parallel", FLAGS if self.threads > 1 else (False,)),
+            Knob("panels_ahead", FLAGS),
         )
         return Sketch(name, "winograd", knobs, self.build, self.read, self.seconds, self.facts())
 
@@ -102,10 +103,14 @@ class WinogradSpace:
         if (rows, vectors) not in self._shapes(strips):
             return None
         chunk = self._chunk(strips, rows, vectors, float(settings["products_share"]))
-        return WinogradTile(
+        schedule = WinogradTile(
             work.results, strips, chunk, rows, vectors, dialect.lanes, bool(settings["parallel"]),
             bool(settings["turned"]), bool(settings["apart"]), work.folded,
+            bool(settings["panels_ahead"]),
         )  # fmt: skip
+        if schedule.panels_ahead and not work.may_ask_for_panels(schedule):
+            return None
+        return schedule
 
     def _shapes(self, strips: int) -> frozenset[tuple[int, int]]:
         known = self._known_shapes.get(strips)
@@ -142,6 +147,7 @@ class WinogradSpace:
             "turned": schedule.turned,
             "apart": schedule.apart,
             "parallel": schedule.parallel,
+            "panels_ahead": schedule.panels_ahead,
         }
 
     def seconds(self, schedule: Schedule) -> float:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tensorgen.contraction import contraction_of
 from tensorgen.loop import For, LoopKind, Space, statements
 from tensorgen.loop_eval import run_kernel
+from tensorgen.lower import lower
 from tensorgen.memory_order import Together, reordered
 from tensorgen.schedule import ScheduleError, WinogradTile
 from tensorgen.target import Target
@@ -34,6 +35,7 @@ from tests.compiled_kernels import (
     runnable_isas,
 )
 from tests.contraction_tasks import convolution, matmul, padded, whole_inputs, with_epilogue
+from tests.tensorgen.test_lower_contraction import asked_places
 
 
 def form_of(task: Task) -> FilteredContraction | None:
@@ -222,7 +224,7 @@ def check_compiled(names: Sequence[str], isa: str, threads: int, apart: bool, ca
         pytest.skip(f"this machine has no {isa}")
     lanes = {"c99": 1, "sse42": 4, "avx2": 8, "avx512": 16}[isa]
     cases = [
-        Case.of(task, replace(schedule, folded=folded))
+        Case.of(task, replace(schedule, folded=folded, panels_ahead=threads > 1))
         for name in names
         for task, results in (TASKS[name],)
         if task.stages[0].type.dtype == float32
@@ -306,6 +308,23 @@ def test_random_convolutions(
     arrays = inputs(task)
     found = Case.of(task, schedule).interpret(arrays)[0]
     assert_same(found, evaluate_task(task, arrays)[0], 0.0, str(schedule))
+
+
+@pytest.mark.parametrize("chunk", [6, 7])
+def test_every_line_of_the_next_point_is_asked_for(chunk: int) -> None:
+    """The tiles that read the weights of one point ask for all of those of the next."""
+    task = convolution((7, 9), (3, 3), channels=(5, 70))
+    schedule = tile(task, 2, 16, chunk=chunk)
+    plain, ahead = lower(task, schedule), lower(task, replace(schedule, panels_ahead=True))
+    weights = ahead.kernel.inputs[1]
+    asked: dict[int, set[int]] = {}
+    asked_places(plain.kernel.body, {}, asked)
+    assert not asked
+    asked_places(ahead.kernel.body, {}, asked)
+    panel = 5 * 32
+    assert weights.size == 3 * 16 * panel
+    lines = {place // 16 for place in asked[weights.number]}
+    assert lines >= {place // 16 for place in range(panel, weights.size)}
 
 
 @pytest.mark.parametrize("name", TASKS)
