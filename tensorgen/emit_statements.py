@@ -144,8 +144,7 @@ class Statements:
             case TransposeBlock():
                 self._transpose(statement)
             case Declare(registers=registers, body=body):
-                for register in registers:
-                    self.vectors.declare(register)
+                self.vectors.declare(registers)
                 self.block(body, last)
             case Prefetch(buffer=buffer, index=index):
                 self.terms.used.add(buffer.number)
@@ -221,7 +220,10 @@ class Statements:
             self.page.visible.add("team_part")  # a name that the macro declares
             name = self.page.fresh(axes[0].name if len(axes) == 1 else "turn")
             with self.page.braces(f"TASOR_TEAM_FOR({name}, {count}) {{"):
-                self._axes_of_turn(name, axes)
+                if len(axes) == 1:
+                    self.terms.axes[axes[0].position] = name
+                else:
+                    self._axes_of_turn(name, axes)
                 self.block(body)
         self.together, self.shared = outer
         if last:
@@ -230,18 +232,21 @@ class Statements:
             self.page.line("TASOR_WAIT_FOR_TEAM;")
 
     def _axes_of_turn(self, turn: str, axes: list[Axis]) -> None:
-        """Where a turn of nested loops is along each of them."""
-        if len(axes) == 1:
-            self.terms.axes[axes[0].position] = turn
-            return
+        """Where a turn of nested loops is along each of them. An axis of one element has no name:
+        what is computed with it may have lost it."""
         below = prod(axis.extent for axis in axes)
-        for place, axis in enumerate(axes):
-            outermost, below = place == 0, below // axis.extent
+        outermost = True
+        for axis in axes:
+            below //= axis.extent
+            if axis.extent == 1:
+                self.terms.axes[axis.position] = "0"
+                continue
             quotient = turn if below == 1 else f"{turn} / {below}"
             name = self.page.fresh(axis.name)
             self.terms.axes[axis.position] = name
             rest = "" if outermost else f" % {axis.extent}"
             self.page.line(f"const ptrdiff_t {name} = {quotient}{rest};")
+            outermost = False
 
     @contextmanager
     def _counting(self, axis: Axis, stop: int, step: str) -> Iterator[None]:

@@ -6,7 +6,7 @@ Where an instruction set cannot leave out lanes of a load or a store, they go th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import assert_never
 
@@ -24,6 +24,9 @@ from tensorgen.loop import (
     VectorStore,
 )
 from tensorgen.simplify import bounds, simplify
+
+SPARE_REGISTERS = 2
+"""So few registers of the machine are hardly any."""
 
 _FUNCTION = re.compile(r"\btasor_\w+(?=\()")
 
@@ -44,10 +47,15 @@ class VectorStatements:
     terms: Terms
     constants: dict[str, str] = field(default_factory=dict)
 
-    def declare(self, register: Register) -> None:
-        """The definition of a register."""
-        assert self.page.fresh(register.name) == register.name, "registers nest"
-        self.page.line(f"{self._dialect(register).type} {register.name};")
+    def declare(self, registers: Sequence[Register]) -> None:
+        """The definitions of registers. Where these leave hardly any of the machine's, nothing else
+        is to stay in one meanwhile."""
+        most = min((self._dialect(register).registers for register in registers), default=0)
+        if len(registers) + SPARE_REGISTERS >= most > 0:
+            self.page.statement("TASOR_FREE_REGISTERS")
+        for register in registers:
+            assert self.page.fresh(register.name) == register.name, "registers nest"
+            self.page.line(f"{self._dialect(register).type} {register.name};")
 
     def statement(self, statement: VectorStatement) -> None:
         """One statement, on as many lines as it takes."""

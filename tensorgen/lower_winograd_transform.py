@@ -46,7 +46,7 @@ def transform(
 def vector_loop(outer: Counter, lane: Counter, body: Sequence[Stmt]) -> tuple[Stmt, ...]:
     """Vector statements for every step of a loop."""
     lanes = nested_counters((lane,), tuple(body), LoopKind.SIMD)
-    return nested_counters((outer,), lanes, LoopKind.SERIAL)
+    return nested_counters((outer,), lanes, LoopKind.ROLLED)
 
 
 def combination(weights: Row, elements: Sequence[Load]) -> Expr:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -96,33 +95,56 @@ def test_deviation_of_other_shapes_and_of_zeros() -> None:
     assert deviation((np.array([True, False]),), (np.array([True, True]),)) == 1.0
 
 
-def test_a_turn_lasts_as_long_as_it_should() -> None:
-    start = time.perf_counter()
-    timed = time_turn(lambda: time.sleep(0.002), 0.1)
-    assert 0.1 <= time.perf_counter() - start < 1.0
-    assert timed.calls > 1
-    assert timed.milliseconds >= 2.0
+@dataclass
+class Clock:
+    """A clock that tells as much time as was spent with it, whatever else the machine does."""
+
+    nanoseconds: int = 0
+
+    def spend(self, seconds: float) -> None:
+        self.nanoseconds += round(seconds * 1e9)
+
+    def perf_counter(self) -> float:
+        return self.nanoseconds / 1e9
+
+    def perf_counter_ns(self) -> int:
+        return self.nanoseconds
 
 
-def test_a_turn_shorter_than_a_call_times_one_call() -> None:
-    assert time_turn(lambda: time.sleep(0.02), 0.001).calls == 1
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The clock by which turns and loops are timed."""
+    made = Clock()
+    monkeypatch.setattr("tasor.peer_worker.time", made)
+    return made
 
 
-def test_loops_in_c_are_timed_by_the_call() -> None:
+def test_a_turn_lasts_as_long_as_it_should(clock: Clock) -> None:
+    timed = time_turn(lambda: clock.spend(0.002), 0.1)
+    assert 0.1 <= clock.perf_counter() <= 0.102
+    assert 1 < timed.calls < 50, "the warm-up is not among those timed"
+    assert timed.milliseconds == 2.0
+
+
+def test_a_turn_shorter_than_a_call_times_one_call(clock: Clock) -> None:
+    assert time_turn(lambda: clock.spend(0.02), 0.001).calls == 1
+
+
+def test_loops_in_c_are_timed_by_the_call(clock: Clock) -> None:
     made: list[int] = []
 
     def repeat(calls: int) -> None:
         made.append(calls)
-        time.sleep(50e-6 * calls)
+        clock.spend(50e-6 * calls)
 
-    milliseconds = time_loops(repeat, 0.05)
-    assert 0.05 <= milliseconds < 1.0
+    assert time_loops(repeat, 0.05) == 0.05
+    assert 0.05 <= clock.perf_counter() <= 0.051
     assert made[0] == 1
-    assert max(made) > 1
+    assert set(made[1:]) == {10}, "a loop of half a millisecond"
 
 
-def test_at_least_one_call_from_c_is_timed() -> None:
-    assert time_loops(lambda calls: time.sleep(0.01), 0.0) >= 10
+def test_at_least_one_call_from_c_is_timed(clock: Clock) -> None:
+    assert time_loops(lambda calls: clock.spend(0.01 * calls), 0.0) == 10
 
 
 def test_pinned_cpus_are_allowed_and_distinct() -> None:

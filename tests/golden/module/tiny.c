@@ -33,7 +33,7 @@ static const tiny_info info = {
     2u,
     outputs,
     "abababababababababababababababababababababababababababababababab",
-    "578e36cb4d2c3e378b150275d75abff656c1a9705d81d0b075d7b62e3bce7819",
+    "8805b2804fc62893bb10df8017c0c7bfae075378c6146444d0296e07e1c6a5bf",
     "dae0392651095566d7966a12709f26724ea83c05f1bd7b5ca705860883f83fb1"
 };
 

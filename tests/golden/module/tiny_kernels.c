@@ -269,6 +269,16 @@ static void keep_apart(team_place *places)
 #define TASOR_KEEP(vector) ((void)0)
 #endif
 
+/* In front of sums that fill the registers: clang would keep constants of what comes before and
+ * behind them in some, and sums in memory. */
+#if defined(__clang__) && defined(__x86_64__)
+#define TASOR_FREE_REGISTERS \
+    __asm__ volatile("" : : : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", \
+                     "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15")
+#else
+#define TASOR_FREE_REGISTERS ((void)0)
+#endif
+
 /* Asks for a line that will be read soon. It may lie behind the array: no pointer goes there. */
 #if defined(__GNUC__) || defined(__clang__)
 #define TASOR_PREFETCH(array, index) \
