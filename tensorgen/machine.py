@@ -152,6 +152,10 @@ class Core:
         """Bytes of the second-level cache that may be counted on."""
         return CACHE_SHARE * self.second_cache
 
+    def passes_by(self, amount: float) -> bool:
+        """Whether so many bytes, read beside others, do not stay in the second-level cache."""
+        return amount > self.second_cache // 2
+
     def far_cycles(self, amount: float, passes: float = 1.0, of: float = 0.0) -> float:
         """Cycles in which so many bytes, or a part `of` so many, arrive from where these are beyond
         the second cache, each time that they are read."""

@@ -64,7 +64,7 @@ def block_cycles(work: TiledWork, schedule: RegisterTile, core: Core, threads: i
         return packed + core.barrier + busiest(lines_of(tiles_of(work, schedule, core)), threads)
     width = schedule.vectors * schedule.lanes
     again = 0.0
-    if schedule.source is VectorSource.PACKED and work.vector_bytes > core.second_cache // 2:
+    if schedule.source is VectorSource.PACKED and core.passes_by(work.vector_bytes):
         again = EXPOSED * core.far_cycles(work.vector_bytes)
     blocks: list[Work] = []
     for length, count in parts(work.rows, schedule.row_block):

@@ -225,7 +225,7 @@ class TileSketch:
         factor, _ = self._in_place(source)
         read = self.work.vector_bytes if factor == self.vector else self.work.row_bytes
         # No cache can foresee which line is read next, and the second one does not hold all.
-        ahead = read > self.core.second_cache // 2 and self.may_ask_ahead(source)
+        ahead = self.core.passes_by(read) and self.may_ask_ahead(source)
         schedule = RegisterTile(
             self.vector,
             source,
@@ -296,6 +296,7 @@ class TileSketch:
                 yield from self._shared(blocked)
 
     def _shared(self, schedule: RegisterTile) -> Iterator[Estimate[RegisterTile]]:
+        """The same tiles in each way to make a prologue, to pack rows and to share them out."""
         source = schedule.source
         tiles = tiles_of(self.work, schedule, self.core)
         lines = lines_of(tiles)
@@ -358,7 +359,7 @@ class TileSketch:
         """Cycles in which panels of the outer loop arrive from beyond the second-level cache, if
         nobody has asked for them in time."""
         packed = schedule.source is VectorSource.PACKED and schedule.vectors_outer
-        if not packed or self.work.vector_bytes <= self.core.second_cache // 2:
+        if not packed or not self.core.passes_by(self.work.vector_bytes):
             return 0.0
         if schedule.panels_ahead and not _panels_are_lost(self.work, schedule, self.core):
             return 0.0
@@ -391,7 +392,7 @@ def _panels_pay(roles: Roles, work: TiledWork, schedule: RegisterTile, core: Cor
     packed, read = schedule.row_packed, work.row_bytes
     if schedule.vectors_outer:
         packed, read = schedule.source is VectorSource.PACKED, work.vector_bytes
-    if not packed or read <= core.second_cache // 2:
+    if not packed or not core.passes_by(read):
         return False
     columns, rows = _tile_counts(roles, schedule)
     if schedule.row_block:

@@ -209,7 +209,7 @@ class WinogradSketch:
         """Whether the weights come from beyond the second-level cache, and the first of several
         tiles would wait for them."""
         weights = self._weights_bytes(schedule)
-        return weights > core.second_cache // 2 and self.may_ask_for_panels(schedule)
+        return core.passes_by(weights) and self.may_ask_for_panels(schedule)
 
     def _weights_bytes(self, schedule: WinogradTile) -> float:
         """Filtered weights of all batches, with the features that fill the last block."""
