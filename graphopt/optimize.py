@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 
 from graphopt.data_files import data_path
 from graphopt.fold import fold_constants
@@ -19,6 +19,7 @@ from graphopt.phases import in_phases
 from graphopt.proofs import load_proved_rules
 from graphopt.rewrite import StopReason, rewrite
 from graphopt.rule import Rule
+from tensorgen.target import Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +60,15 @@ def optimize(graph: Graph, rules: Sequence[Rule] | None = None) -> Optimized:
         current = folded
 
 
-def prepare(graph: Graph) -> Graph:
-    """The graph with operators that have no kernel of their own taken apart."""
-    if any(taken_apart(node) is not node for node in graph.nodes):
-        graph = rebuild(graph, taken_apart)
+def prepare(graph: Graph, target: Target | None = None) -> Graph:
+    """The graph with operators that have no kernel of their own taken apart; for a target, so that
+    they are fast there. That may add in another order than for others, or than without one."""
+    apart = partial(taken_apart, target=target)
+    if any(apart(node) is not node for node in graph.nodes):
+        graph = rebuild(graph, apart)
     return fold_constants(rewrite(graph, lowering_rules()).graph)
 
 
-def taken_apart(node: Node) -> Value:
+def taken_apart(node: Node, target: Target | None = None) -> Value:
     """A node by operators that have kernels, where rules cannot say it; else the node itself."""
-    return in_phases(node) if node.op.name == "conv_transpose" else node
+    return in_phases(node, target) if node.op.name == "conv_transpose" else node

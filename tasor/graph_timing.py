@@ -56,7 +56,7 @@ class Running:
         self, graph: Graph, target: Target, threads: int, *, filtering: bool = True
     ) -> None:
         compilation = compile_graph(
-            prepare(graph),
+            prepare(graph, target),
             name="graph",
             target=target,
             threads=threads,

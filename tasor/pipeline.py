@@ -229,7 +229,7 @@ def compile_stage(
     graph = optimized.graph if searched is None else searched.graph
     observer.begins("compile")
     compilation = compile_graph(
-        prepare(graph),
+        prepare(graph, None if settings.strict else settings.target),
         name=question.name,
         target=settings.target,
         threads=settings.threads,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from graphopt.graph import Graph, Input, Node
+from graphopt.graph import Graph, Input, Node, Value
 from graphopt.ops import OP, expression_of
 from graphopt.optimize import prepare
 from graphopt.partition import partition
@@ -17,7 +17,10 @@ from graphopt.phases import in_phases
 from graphopt.reference import evaluate_graph
 from tensorgen.contraction import contraction_of
 from tensorgen.expr import Reduce, walk
+from tensorgen.target import Target
 from tensorgen.types import ShapeError, TensorType, float32, int64
+
+WIDE, NARROW = Target.named("x86-64-v4"), Target.named("c99")
 
 
 @st.composite
@@ -58,11 +61,18 @@ def test_values_are_kept(node: Node, seed: int) -> None:
         for name, value in zip(graph.input_names, graph.inputs, strict=True)
     }
     (expected,) = evaluate_graph(graph, arrays)
-    apart = graph.with_outputs((in_phases(node),))
-    for lowered in (apart, prepare(graph)):
+    apart = [graph.with_outputs((part,)) for part in (in_phases(node), taps_first(node))]
+    for lowered in (*apart, prepare(graph)):
         assert all(value.op.name != "conv_transpose" for value in lowered.nodes)
         (found,) = evaluate_graph(lowered, arrays)
         np.testing.assert_array_equal(found, expected)
+
+
+def taps_first(node: Node) -> Value:
+    """The same by all products of elements with taps, where that can be, whether it pays or not."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("graphopt.phases._taps_first", lambda node, axes, target: True)
+        return in_phases(node, WIDE)
 
 
 def products(graph: Graph) -> int:
@@ -107,6 +117,27 @@ def test_equal_phases_are_one_contraction(
     contractions = [step for step in partition(prepared) if contraction_of(step.task)]
     assert len(contractions) == 1
     assert contractions[0].task.output_types[0].size == node.type.size
+
+
+@pytest.mark.parametrize(
+    ("x", "w", "target", "first"),
+    [
+        ((1, 64, 32, 32), (3, 64, 4, 4), WIDE, True),
+        ((1, 64, 32, 32), (3, 64, 4, 4), NARROW, False),  # fills the registers of plain C
+        ((1, 64, 32, 32), (8, 64, 4, 4), WIDE, False),  # enough accumulators
+        ((1, 64, 80, 80), (3, 64, 4, 4), WIDE, False),  # likewise: a long row
+        ((1, 4, 32, 32), (1, 4, 4, 4), WIDE, False),  # too little work for another pass
+        ((1, 64, 32, 32), (1, 64, 2, 2), WIDE, False),  # no products meet
+    ],
+)
+def test_few_output_channels_are_multiplied_by_all_taps_first(
+    x: tuple[int, ...], w: tuple[int, ...], target: Target, first: bool
+) -> None:
+    graph = graph_of(floats(x, w, 2, ((w[2] - 2) // 2,) * 4))
+    prepared = prepare(graph, target)
+    (contraction,) = (s for s in partition(prepared) if contraction_of(s.task) is not None)
+    made = prod(x[2:]) * prod(w[2:]) * w[0]
+    assert contraction.task.output_types[0].size == (made if first else made // prod(w[2:]) * 4)
 
 
 def test_other_phases_have_their_own_taps() -> None:
