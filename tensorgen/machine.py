@@ -159,18 +159,24 @@ class Core:
     def far_cycles(self, amount: float, passes: float = 1.0, of: float = 0.0) -> float:
         """Cycles in which so many bytes, or a part `of` so many, arrive from where these are beyond
         the second cache, each time that they are read."""
-        return amount * passes / self._arriving(max(amount, of))
+        return amount * passes * self._byte_cycles(max(amount, of))
 
-    def first_cycles(self, amount: float) -> float:
-        """Cycles in which so many bytes of constants arrive for the first time in a run; 0 if they
-        have stayed in the second cache since the run before."""
+    def first_cycles(self, amount: float, of: float = 0.0) -> float:
+        """Cycles in which so many bytes of constants, or a part `of` so many, arrive for the first
+        time in a run; 0 if they have stayed in the second cache since the run before."""
         if self.traffic <= self.near_bytes:
             return 0.0
-        return amount / self._arriving(max(amount, self.traffic))
+        return amount * self._byte_cycles(max(amount, of, self.traffic))
 
-    def _arriving(self, amount: float) -> float:
-        """Bytes that arrive in a cycle from the level that holds so many."""
-        return next(rate for held, rate in self.far if amount <= held)
+    def _byte_cycles(self, amount: float) -> float:
+        """Cycles for each of so many bytes, read again and again: what a level holds beyond the
+        nearer ones comes from it."""
+        held, cycles = 0.0, 0.0
+        for size, rate in self.far:
+            part = max(min(amount, size) - held, 0.0)
+            cycles += part / rate
+            held += part
+        return cycles / amount if amount else 0.0
 
     @staticmethod
     def of(isa: Isa, dtype: DType, machine: Machine) -> Core | None:

@@ -51,6 +51,11 @@ TURNED_RESULT = 0.7
 PART_LOOP = 12.0
 """Cycles to begin another loop over channels, for one more part of a window."""
 
+STREAMED = 0.2
+"""The share of the shorter of two times, of arithmetic and of weights that arrive for it, that the
+longer one does not cover where one tile after the other reads the next weights: processors fetch
+ahead what is read in order."""
+
 IN_ORDER = 3.0
 """Cycles to copy or store a vector of channels or features that are neighbours in memory."""
 
@@ -219,7 +224,8 @@ class WinogradSketch:
         return float(weights * self.element_bytes * self.batches)
 
     def cycles(self, schedule: WinogradTile, core: Core, threads: int) -> float:
-        """Cycles of the busiest thread. Weights that are asked for ahead arrive meanwhile."""
+        """Cycles of the busiest thread. Weights that are asked for ahead arrive meanwhile, and most
+        of those that are read once in order; those that several tiles wait for do not."""
         width = schedule.vectors * schedule.lanes
         features = -(-self.features // width)
         total = 0.0
@@ -245,20 +251,25 @@ class WinogradSketch:
                 crossing = CROSSING_LINE * lines * (1 - 1 / threads)
                 total += (crossing + loops * core.barrier) * times
         far = self._far_cycles(schedule, core, threads)
-        return max(total, far) if schedule.panels_ahead else total + EXPOSED * far
+        if schedule.panels_ahead:
+            return max(total, far)
+        if schedule.chunk <= schedule.rows:
+            return max(total, far) + STREAMED * min(total, far)
+        return total + EXPOSED * far
 
     def _far_cycles(self, schedule: WinogradTile, core: Core, threads: int) -> float:
         """Cycles in which the weights of one thread arrive from beyond its second-level cache."""
-        own = self._weights_bytes(schedule)
+        weights = self._weights_bytes(schedule)
         # Threads apart that have a batch in common read the same weights, and get in each other's
         # way: where these come from main memory, they win nothing over one thread.
-        if not schedule.apart or self.batches % threads == 0:
-            own /= threads
-        first = core.first_cycles(own)
+        common = schedule.apart and self.batches % threads
+        own = weights if common else weights / threads
+        first = core.first_cycles(own, of=weights)
         if own + self.block_bytes(schedule.strips) <= core.near_bytes:
             return first
         passes = -(-self.strips // schedule.strips) * self.repeated / self.batches
-        return max(first, core.far_cycles(own)) + core.far_cycles(own, passes - 1)
+        once = core.far_cycles(own, of=weights)
+        return max(first, once) + once * (passes - 1)
 
     @cached_property
     def _data_cycles(self) -> float:

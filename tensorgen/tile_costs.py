@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import gcd, prod
+from math import ceil, gcd, prod
 
 from tensorgen.contraction import Roles
 from tensorgen.dialects import VectorDialect
@@ -30,11 +30,13 @@ IN_PLACE_BROADCAST, CONFLICTING_BROADCAST = 0.4, 5.5
 """Loads by which one broadcast element costs more than from a panel: in place, and in place with
 rows that collide in the first-level cache."""
 
-CONFLICTING_VECTOR = 5.0
-"""Load cycles for one vector in place that collides with those of other steps."""
+CONFLICTING_LINE, LOST_LINE = 4.0, 9.0
+"""Loads that the first vector of a line in place costs where it collides with those of other steps
+in the first-level cache, and in the second one, too."""
 
 CACHE_PERIOD, CACHE_WAYS = 4096, 8
-"""Addresses this many bytes apart share a set of the first-level cache, which has so many ways."""
+"""Addresses this many bytes apart share a set of the first-level cache. It has so many ways, and
+the second one at least as many."""
 
 SECOND_SHARE = 0.7
 """The part of the second-level cache's bandwidth that tiles get: their lines are not one stream."""
@@ -213,11 +215,12 @@ def tile_cycles(
     width = schedule.vectors * dialect.lanes
     depth = schedule.depth or work.depth
     load = core.vector_load(depth * width * work.element_bytes)
-    if schedule.source is VectorSource.DIRECT and _collide(work.steps, work.step_distance):
-        load = max(load, CONFLICTING_VECTOR)
     broadcast = core.broadcast + _in_place_cost(work, schedule)
     vectors = -(-columns // dialect.lanes)
     loads = rows * broadcast + vectors * load
+    if schedule.source is VectorSource.DIRECT:
+        lines = ceil(vectors * dialect.lanes * work.element_bytes / LINE_BYTES)
+        loads += lines * max(_line_cost(work, core) - load, 0.0)
     step = max(least_step(core, rows, vectors), loads / dialect.loads_per_cycle)
     moved = work.step_bytes(schedule, rows, core)
     first, *others = core.loads
@@ -246,6 +249,15 @@ def least_step(core: Core, rows: int, vectors: int) -> float:
     )
 
 
+def _line_cost(work: TiledWork, core: Core) -> float:
+    """Loads that the first vector of a line costs which is read in place; 0 if none collide."""
+    if not _collide(work.steps, work.step_distance):
+        return 0.0
+    period = core.second_cache // CACHE_WAYS
+    lost = period and _collide(work.steps, work.step_distance, period)
+    return LOST_LINE if lost else CONFLICTING_LINE
+
+
 def _in_place_cost(work: TiledWork, schedule: RegisterTile) -> float:
     """Loads by which one broadcast element costs more where it is not read from a panel."""
     if schedule.row_packed or schedule.row_block or work.row_distance is None:
@@ -254,10 +266,11 @@ def _in_place_cost(work: TiledWork, schedule: RegisterTile) -> float:
     return CONFLICTING_BROADCAST if collide else IN_PLACE_BROADCAST
 
 
-def _collide(count: int, distance: int) -> bool:
-    """Whether `count` places, `distance` bytes apart, drive each other out of the first-level
-    cache: those a multiple of a large power of two apart share a few of its sets."""
-    lines = CACHE_WAYS * (CACHE_PERIOD // gcd(max(distance, 64), CACHE_PERIOD))
+def _collide(count: int, distance: int, period: int = CACHE_PERIOD) -> bool:
+    """Whether `count` places, `distance` bytes apart, drive each other out of a cache in which
+    addresses a `period` apart share a set: those a multiple of a large power of two apart share a
+    few of its sets."""
+    lines = CACHE_WAYS * (period // gcd(max(distance, LINE_BYTES), period))
     return count > lines * 3 // 4
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
 
 import pytest
 
@@ -84,15 +85,38 @@ def test_broadcasts_by_instructions_of_their_own_do_not_outnumber_what_they_serv
 
 
 @pytest.mark.parametrize(
-    ("width", "source"), [(56, VectorSource.RUNTIME), (57, VectorSource.DIRECT)]
+    ("width", "source"), [(64, VectorSource.RUNTIME), (65, VectorSource.DIRECT)]
 )
-def test_vectors_that_collide_in_the_cache_are_packed(width: int, source: VectorSource) -> None:
-    # Planes of 56 * 56 floats lie 49 * 256 bytes apart: only 16 of 64 sets of the cache hold them.
-    # So few that, where they do not collide, all of a tile stay in the cache.
+def test_vectors_that_collide_in_both_caches_are_packed(width: int, source: VectorSource) -> None:
+    # Planes of 64 * 64 floats lie 16 KiB apart: their lines share a set or two.
     task = convolution((width, width), (1, 1), channels=(112, 128))
     tile = default_schedule(task, Target.named("x86-64-v3"), 1)
     assert isinstance(tile, RegisterTile)
     assert tile.source is source
+
+
+def test_vectors_of_one_line_collide_once() -> None:
+    task = convolution((56, 56), (1, 1), channels=(112, 128))
+    tile = default_schedule(task, Target.named("x86-64-v3"), 1)
+    assert isinstance(tile, RegisterTile)
+    assert tile.source is VectorSource.DIRECT
+    assert tile.vectors * tile.lanes == 16, "a line of float32"
+
+
+def test_weights_read_once_in_order_arrive_during_arithmetic() -> None:
+    task = padded(convolution((16, 16), (3, 3), channels=(256, 256)), (1, 1), (1, 1))
+    contraction = contraction_of(task)
+    assert contraction is not None
+    core = replace(typical_core("avx512"), far=((inf, inf),), traffic=1e12)
+    found = list(winograd_tiles(task, contraction, core, 1))
+    late = replace(core, far=((inf, 10.0),))
+    slower = [
+        later.cycles / estimate.cycles
+        for estimate, later in zip(found, winograd_tiles(task, contraction, late, 1), strict=True)
+        if estimate.schedule.chunk <= estimate.schedule.rows
+    ]
+    assert slower
+    assert all(1.0 < share <= 1.2 for share in slower), slower
 
 
 def test_the_choice_is_the_same_every_time() -> None:
