@@ -23,7 +23,7 @@ from tensorgen.shares import Work, busiest, cycles_of
 from tensorgen.task import Task
 from tensorgen.tile_costs import (
     TiledWork,
-    least_step,
+    least_tile_cycles,
     lines_of,
     parts,
     second_bytes,
@@ -273,16 +273,15 @@ class TileSketch:
                     yield estimate
 
     def _least_cycles(self, rows: int, vectors: int) -> float:
-        """Cycles that no tile of that size takes less than: of multiply-adds and loads alone, as if
-        all came from the first cache and threads had equal shares."""
+        """Cycles that tiles of that size take at least, all together, if threads have equal shares
+        of them."""
         work, core = self.work, self.core
-        steps = 0.0
-        for length, count in parts(work.rows, rows):
-            for width, number in parts(work.columns, vectors * core.dialect.lanes):
-                taken = -(-width // core.dialect.lanes)
-                steps += count * number * least_step(core, length, taken)
-        outer = work.batch * work.outer_rows * work.outer_columns
-        return outer * work.depth * steps / self.threads
+        tiles = sum(
+            count * number * least_tile_cycles(work, core, length, width)
+            for length, count in parts(work.rows, rows)
+            for width, number in parts(work.columns, vectors * core.dialect.lanes)
+        )
+        return work.batch * work.outer_rows * work.outer_columns * tiles / self.threads
 
     def _of_shape(
         self, source: VectorSource, rows: int, vectors: int

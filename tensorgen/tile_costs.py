@@ -229,14 +229,24 @@ def tile_cycles(
     if others and (schedule.depth or depth * moved > first[0]):
         step += core.row_line * work.streamed_lines(schedule, rows, core)
     step += work.far_cycles(schedule, rows, core)
-    if work.contiguous:
-        store = rows * vectors * 2.0
-    else:
-        each = TURNED_STORE * core.shuffle if work.turned else TRANSPOSED_STORE
-        store = rows * min(columns, vectors * dialect.lanes) * each
+    cycles = work.depth * step + _store_cycles(work, core, rows, columns) + TILE_OVERHEAD
     if schedule.depth:
-        store += work.depth // depth * (PARTIAL_SUM * rows * vectors + TILE_OVERHEAD)
-    return work.depth * step + store + TILE_OVERHEAD
+        cycles += work.depth // depth * (PARTIAL_SUM * rows * vectors + TILE_OVERHEAD)
+    return cycles
+
+
+def least_tile_cycles(work: TiledWork, core: Core, rows: int, columns: int) -> float:
+    """Cycles that no tile of so many rows and columns takes less than: its store, and steps as if
+    all that they load came from the first cache."""
+    step = least_step(core, rows, -(-columns // core.dialect.lanes))
+    return work.depth * step + _store_cycles(work, core, rows, columns) + TILE_OVERHEAD
+
+
+def _store_cycles(work: TiledWork, core: Core, rows: int, columns: int) -> float:
+    """Cycles to store a tile: vectors where its columns are neighbours, else elements."""
+    if work.contiguous:
+        return rows * -(-columns // core.dialect.lanes) * 2.0
+    return rows * columns * (TURNED_STORE * core.shuffle if work.turned else TRANSPOSED_STORE)
 
 
 def least_step(core: Core, rows: int, vectors: int) -> float:
