@@ -95,7 +95,9 @@ def in_phases(node: Node, target: Target | None = None) -> Value:
     axes = tuple(_spatial_axes(node))
     if all(axis.halves is not None for axis in axes):
         taps_first = target is not None and _taps_first(node, axes, target)
-        whole = (_by_taps if taps_first else _together)(x, w, axes, _groups(node))
+        apart = (_by_taps if taps_first else _together)(*_in_groups(node), axes)
+        (n, *_), (channels, *_) = x.type.shape, w.type.shape
+        whole = reshape(apart, (n, channels, *(axis.rows * axis.stride for axis in axes)))
     else:
         whole = _apart(x, w, axes, _groups(node))
     return slice_all(whole, (0,) * whole.type.rank, (1,) * whole.type.rank, node.type.shape)
@@ -105,6 +107,18 @@ def _groups(node: Node) -> int:
     groups = node.param("groups")
     assert isinstance(groups, int)
     return groups
+
+
+def _in_groups(node: Node) -> tuple[Value, Value]:
+    """x as (n, groups, channels, size, …) and w as (groups, outputs, channels, taps, …)."""
+    x, w = node.inputs
+    groups = _groups(node)
+    n, channels, *sizes = x.type.shape
+    outputs, _, *taps = w.type.shape
+    return (
+        reshape(x, (n, groups, channels // groups, *sizes)),
+        reshape(w, (groups, outputs // groups, channels // groups, *taps)),
+    )
 
 
 def _spatial_axes(node: Node) -> Iterator[_Spatial]:
@@ -128,16 +142,12 @@ def _entry(node: Node, name: str, axis: int) -> int:
 # All phases together
 
 
-def _together(x: Value, w: Value, axes: tuple[_Spatial, ...], groups: int) -> Value:
+def _together(windows: Value, taps: Value, axes: Sequence[_Spatial]) -> Value:
     """out[n, g, o, i, h, r, …] = sum(c, a, …) x[n, g, c, i + h + a, …] * w[g, o, c, a, h, r, …].
 
     Position `i * stride + h * (stride / halves) + r` of the result; a numbers the taps of a phase
     from the last to the first.
     """
-    n, channels, *_ = x.type.shape
-    per_group = w.type.shape[0] // groups
-    windows = reshape(x, (n, groups, channels // groups, *(axis.size for axis in axes)))
-    taps = reshape(w, (groups, per_group, channels // groups, *w.type.shape[2:]))
     names = iter(ascii_lowercase)
     batch, group, output, channel = (next(names) for _ in range(4))
     read, weighed, made = batch + group + channel, group + output + channel, batch + group + output
@@ -149,8 +159,7 @@ def _together(x: Value, w: Value, axes: tuple[_Spatial, ...], groups: int) -> Va
         read += place + element + half
         weighed += element + half + phase
         made += place + half + phase
-    result = OP["einsum"](windows, taps, equation=f"{read},{weighed}->{made}")
-    return reshape(result, (n, w.type.shape[0], *(axis.rows * axis.stride for axis in axes)))
+    return OP["einsum"](windows, taps, equation=f"{read},{weighed}->{made}")
 
 
 def _taps_first(node: Node, axes: Sequence[_Spatial], target: Target) -> bool:
@@ -173,16 +182,12 @@ def _taps_first(node: Node, axes: Sequence[_Spatial], target: Target) -> bool:
     return channels * idle > ADDED * rows * vectors * dialect.lanes
 
 
-def _by_taps(x: Value, w: Value, axes: tuple[_Spatial, ...], groups: int) -> Value:
+def _by_taps(x: Value, taps: Value, axes: Sequence[_Spatial]) -> Value:
     """The same sums in another order, all products of an element with all taps first:
 
     made[n, g, o, a, h, r, …, i, …] = sum(c) x[n, g, c, i, …] * w[g, o, c, a, h, r, …]
     out[n, g, o, i, h, r, …] = sum(a, …) made[n, g, o, a, h, r, …, i + h + a, …]
     """
-    n, channels, *_ = x.type.shape
-    per_group = w.type.shape[0] // groups
-    read = reshape(x, (n, groups, channels // groups, *(axis.size for axis in axes)))
-    taps = reshape(w, (groups, per_group, channels // groups, *w.type.shape[2:]))
     names = iter(ascii_lowercase)
     batch, group, output, channel = (next(names) for _ in range(4))
     parts: list[str] = []
@@ -191,15 +196,14 @@ def _by_taps(x: Value, w: Value, axes: tuple[_Spatial, ...], groups: int) -> Val
         parts.append("".join(next(names) for _ in ("element", "half", "phase")))
     places = [next(names) for _ in axes]
     results, each, where = batch + group + output, "".join(parts), "".join(places)
-    read_by, weighed = batch + group + channel + where, group + output + channel + each
-    made: Value = OP["einsum"](read, taps, equation=f"{read_by},{weighed}->{results}{each}{where}")
+    read, weighed = batch + group + channel + where, group + output + channel + each
+    made: Value = OP["einsum"](x, taps, equation=f"{read},{weighed}->{results}{each}{where}")
     made = _window(made, [axis.first for axis in axes], [axis.reach for axis in axes])
     for number, axis in enumerate(axes):
         made = _read_places(made, axis, len(results + each) + 3 * number)
     met = "".join(place + part[:2] for place, part in zip(places, parts, strict=True))
     kept = "".join(place + part[1:] for place, part in zip(places, parts, strict=True))
-    result = OP["einsum"](made, equation=f"{results}{each}{met}->{results}{kept}")
-    return reshape(result, (n, w.type.shape[0], *(axis.rows * axis.stride for axis in axes)))
+    return OP["einsum"](made, equation=f"{results}{each}{met}->{results}{kept}")
 
 
 def _read_places(x: Value, axis: _Spatial, position: int) -> Value:

@@ -7,7 +7,7 @@ What it does not: know any machine (`typical_machine`, `calibration`), or what c
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import inf
 
@@ -108,13 +108,12 @@ class Machine:
 
     def read_seconds(self, amount: float, threads: int) -> tuple[float, ...]:
         """How long each level takes to give its part of `amount` bytes, which threads read again
-        and again: what a level holds beyond the nearer ones comes from it."""
-        held, seconds = 0.0, []
-        for level in self.levels:
-            part = max(min(amount, level.usable_bytes(threads)) - held, 0.0)
-            seconds.append(part / level.bandwidth.of(threads))
-            held += part
-        return tuple(seconds)
+        and again."""
+        parts = _spread(amount, (level.usable_bytes(threads) for level in self.levels))
+        return tuple(
+            part / level.bandwidth.of(threads)
+            for part, level in zip(parts, self.levels, strict=True)
+        )
 
     def __post_init__(self) -> None:
         assert self.threads >= 1
@@ -156,10 +155,10 @@ class Core:
         """Whether so many bytes, read beside others, do not stay in the second-level cache."""
         return amount > self.second_cache // 2
 
-    def far_cycles(self, amount: float, passes: float = 1.0, of: float = 0.0) -> float:
+    def far_cycles(self, amount: float, of: float = 0.0) -> float:
         """Cycles in which so many bytes, or a part `of` so many, arrive from where these are beyond
         the second cache, each time that they are read."""
-        return amount * passes * self._byte_cycles(max(amount, of))
+        return amount * self._byte_cycles(max(amount, of))
 
     def first_cycles(self, amount: float, of: float = 0.0) -> float:
         """Cycles in which so many bytes of constants, or a part `of` so many, arrive for the first
@@ -169,14 +168,11 @@ class Core:
         return amount * self._byte_cycles(max(amount, of, self.traffic))
 
     def _byte_cycles(self, amount: float) -> float:
-        """Cycles for each of so many bytes, read again and again: what a level holds beyond the
-        nearer ones comes from it."""
-        held, cycles = 0.0, 0.0
-        for size, rate in self.far:
-            part = max(min(amount, size) - held, 0.0)
-            cycles += part / rate
-            held += part
-        return cycles / amount if amount else 0.0
+        """Cycles for each of so many bytes, read again and again."""
+        if not amount:
+            return 0.0
+        parts = _spread(amount, (size for size, _ in self.far))
+        return sum(part / rate for part, (_, rate) in zip(parts, self.far, strict=True)) / amount
 
     @staticmethod
     def of(isa: Isa, dtype: DType, machine: Machine) -> Core | None:
@@ -220,6 +216,16 @@ class Core:
             if panel <= size:
                 return cost
         return self.loads[-1][1]
+
+
+def _spread(amount: float, sizes: Iterable[float]) -> Iterator[float]:
+    """What comes from each level, of so many bytes read again and again: what it holds beyond the
+    nearer ones."""
+    held = 0.0
+    for size in sizes:
+        part = max(min(amount, size) - held, 0.0)
+        held += part
+        yield part
 
 
 def flops_per_cycle(isa: Isa) -> float:

@@ -55,7 +55,7 @@ def prologue_costs(
             yield inside, size * each / threads + crossing + core.barrier, 1.0
             continue
         each += PRIVATE_COPY if threads > 1 else 0.0
-        far = core.far_cycles(weights, units - 1) if core.passes_by(weights) else 0.0
+        far = (units - 1) * core.far_cycles(weights) if core.passes_by(weights) else 0.0
         yield inside, (size * units * each + EXPOSED * far) * share, share
 
 

@@ -152,8 +152,8 @@ def test_makers_of_one_instruction_set_differ() -> None:
 
 @pytest.mark.parametrize(
     ("traffic", "amount", "level"),
-    [(0.0, 10 * MIB, None), (512 * KIB, 512 * KIB, None), (2 * MIB, 1.0, 2), (2 * MIB, 1e12, 3),
-     (1e12, 1.0, 3)],
+    [(0.0, 10 * MIB, None), (512 * KIB, 512 * KIB, None), (2 * MIB, 1.0, 2), (2 * MIB, 1e15, 3),
+     (1e15, 1.0, 3)],
 )  # fmt: skip
 def test_constants_come_from_where_a_whole_run_finds_room(
     traffic: float, amount: float, level: int | None
@@ -162,7 +162,7 @@ def test_constants_come_from_where_a_whole_run_finds_room(
     core = Core.of("avx512", float32, machine)
     assert core is not None
     rate = inf if level is None else machine.levels[level].bandwidth.alone / core.frequency
-    assert core.first_cycles(amount) == pytest.approx(amount / rate, rel=1e-4)
+    assert core.first_cycles(amount) == pytest.approx(amount / rate)
 
 
 def test_a_cache_keeps_what_it_has_room_for_of_more() -> None:
