@@ -7,7 +7,8 @@ costs only itself. What it does not: choose candidates, or keep what it found.
 
 Activations are warm, as the kernel before has left them; weights come from behind the second-level
 cache, since the weights of other kernels are read between two calls: all but in a run that this
-cache holds as a whole.
+cache holds as a whole. Where the third-level cache holds it, they come from there: calls that are
+not timed bring them back, after other candidates have had their turns. Otherwise nothing does.
 
 Everything that it starts (threads, a process, a folder) is gone when it is closed, and nothing of
 the caller's process is changed: see the test of that.
@@ -67,6 +68,9 @@ MOST_SETS = 32
 
 WEIGHTS_BEYOND = 4
 """Weights come from so many times the second-level cache."""
+
+SHARED_CACHE = 0.5
+"""The share of the third-level cache in which a whole run's weights stay from one to the next."""
 
 LIMIT_SECONDS = 5.0
 """Processor time of one run of a candidate. A run is one call if that is long."""
@@ -329,12 +333,13 @@ class LocalMeasurer(Measurer):
             size = buffer.size * buffer.dtype.bytes * buffer.copies(self._threads)
             buffers.append({"bytes": size})
         beyond = WEIGHTS_BEYOND * self._target.l2_bytes
-        stay = traffic <= self._target.l2_bytes
-        sets = 1 if stay or not weights else max(1, min(MOST_SETS, -(-beyond // weights)))
+        near = traffic <= self._target.l2_bytes or not weights
+        sets = 1 if near else max(1, min(MOST_SETS, -(-beyond // weights)))
         return {
             "library": str(built.library),
             "function": built.function,
             "sets": sets,
+            "lead": sets if near or traffic <= SHARED_CACHE * self._target.l3_bytes else 0,
             "buffers": buffers,
         }
 

@@ -195,13 +195,18 @@ class _Candidate:
             difference = self._prepare(room, checker)
             if difference:
                 return f"wrong {difference}"
-        # Runs go on with the set after the last one's: it has not been read for the longest time.
+        # Others have had the caches to themselves. A run of one call is long: that costs it little.
+        self._call(min(self._entry["lead"], calls - 1))
+        started = time.perf_counter()
+        self._call(calls)
+        return f"seconds {time.perf_counter() - started!r}"
+
+    def _call(self, calls: int) -> None:
+        """Calls go on with the set after the last one's: it has not been read for the longest."""
         count = self._entry["sets"]
         place = ctypes.byref(self._pointers, self._turn * self._set_bytes)
         self._turn = (self._turn + calls) % count
-        started = time.perf_counter()
         self._function(place, count, calls)
-        return f"seconds {time.perf_counter() - started!r}"
 
     def _prepare(self, room: _Room, checker: ctypes.CDLL | None) -> str:
         """Loads the kernel and calls it once; what is wrong with its result, if anything is."""

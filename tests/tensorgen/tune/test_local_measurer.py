@@ -222,23 +222,26 @@ def test_a_part_of_the_header_that_lacks_something_is_made_up_for(
         figure(measurer.measure(TASK, [], tile).incumbent)
 
 
-def test_weights_stay_near_in_a_run_that_the_near_cache_holds(
+def test_weights_come_from_the_cache_that_holds_a_whole_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tile,) = tiles(TASK, 1)
-    sets: list[int] = []
-    with LocalMeasurer(HOST, 1, cache=tmp_path) as measurer:
+    found: list[tuple[int, int]] = []
+    target = replace(HOST, l3_bytes=8 * HOST.l2_bytes)
+    with LocalMeasurer(target, 1, cache=tmp_path) as measurer:
         ask = measurer._worker.ask
 
         def watched(request: dict[str, Any]) -> list[dict[str, Any]]:
-            sets.extend(candidate["sets"] for candidate in request["candidates"])
+            found.extend((entry["sets"], entry["lead"]) for entry in request["candidates"])
             return ask(request)
 
         monkeypatch.setattr(measurer._worker, "ask", watched)
-        for traffic in (inf, HOST.l2_bytes + 1.0, float(HOST.l2_bytes), 0.0):
+        for traffic in (inf, 4.0 * HOST.l2_bytes, float(HOST.l2_bytes), 0.0):
             figure(measurer.measure(TASK, [], tile, traffic=traffic).incumbent)
-    assert sets[0] == sets[1] > 1
-    assert sets[2:] == [1, 1]
+    (far, cold), (sets, lead), *near = found
+    assert far == sets == lead > 1
+    assert cold == 0
+    assert near == [(1, 1), (1, 1)]
 
 
 def test_other_machines_are_refused(tmp_path: Path) -> None:
