@@ -141,7 +141,8 @@ def sampled(
     search_seconds = time.perf_counter() - started
     space = space_of(task, settings.target, settings.threads, constants)
     draws = drawn(space, [trial.candidate for trial in watched.told], asked)
-    seconds = figures(space, draws, search.best, search.best_seconds, careful)
+    traffic = constants.traffic
+    seconds = figures(space, draws, search.best, search.best_seconds, careful, traffic=traffic)
     usual = search.state.best[0] if search.state.best else inf
     return Sample(
         case.name, space, tuple(watched.told), draws, seconds, search_seconds, watched.spent,
@@ -183,16 +184,19 @@ def figures(
     incumbent_seconds: float,
     measurer: Measurer,
     batch: int = USUAL_BATCH,
+    *,
+    traffic: float = inf,
 ) -> tuple[float, ...]:
-    """Seconds of each candidate where the incumbent takes `incumbent_seconds`: it takes turns with
-    every batch. Infinite for what gave no figure. Raises MeasureError."""
+    """Seconds of each candidate, in a run that moves `traffic` bytes, where the incumbent takes
+    `incumbent_seconds`: it takes turns with every batch. Infinite for what gave no figure. Raises
+    MeasureError."""
     waiting: deque[Callable[[], Measured]] = deque()
     found: list[float] = []
     for part in _parts(candidates, batch):
         schedules = [space.schedule(candidate) for candidate in part]
         assert None not in schedules, "points stand for schedules"
         chosen = [schedule for schedule in schedules if schedule is not None]
-        waiting.append(measurer.begin(space.task, chosen, incumbent))
+        waiting.append(measurer.begin(space.task, chosen, incumbent, traffic=traffic))
         if len(waiting) > measurer.ahead:
             found += _scaled(waiting.popleft()(), incumbent_seconds)
     for measured in waiting:

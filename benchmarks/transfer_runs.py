@@ -15,6 +15,7 @@ from statistics import median
 from tempfile import TemporaryDirectory
 
 from benchmarks.library_turns import ratio, turns_of
+from graphopt.search import machine_for
 from tasor.compiled_model import CompiledModel
 from tasor.model_tuning import (
     FailedModel,
@@ -32,6 +33,7 @@ from tasor.tune_request import TuneRequest
 from tensorgen.tune.local_measurer import LocalMeasurer
 from tensorgen.tune.records import Miss, TrialRecords
 from tensorgen.tune.trial import setting_of
+from tensorgen.tune.weights_place import weights_place
 from tensorgen.version import tasor_version
 
 LIBRARIES = ("without trials", "with records", "tuned")
@@ -178,10 +180,12 @@ def _on_file(stages: Stages, settings: Settings, records: Path) -> tuple[str, ..
     """The names of the kernels of which there are trials on file."""
     found = TrialRecords(records)
     setting = setting_of(settings.target, settings.threads, tasor_version())
+    machine = machine_for(stages.graph, settings.target, settings.threads, settings.machine)
+    weights = weights_place(machine.traffic, settings.target)
     return tuple(
         task.digest.hex()[:12]
         for task in stages.compilation.tasks
-        if not isinstance(found.best(task, setting), Miss)
+        if not isinstance(found.best(task, setting, weights), Miss)
     )
 
 

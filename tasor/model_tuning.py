@@ -48,6 +48,7 @@ from tensorgen.tune.task_search import USUAL_BATCH, WORTH, Choice, TuneSettings
 from tensorgen.tune.task_space import space_of
 from tensorgen.tune.trial import setting_of
 from tensorgen.tune.tuning import Progress, Tuning
+from tensorgen.tune.weights_place import weights_place
 from tensorgen.types import ShapeError
 from tensorgen.version import tasor_version
 
@@ -297,12 +298,13 @@ def recorded_stages(
     misses: Counter[str] = Counter()
     compilation = stages.compilation
     machine = machine_for(stages.graph, settings.target, settings.threads, settings.machine)
+    weights = weights_place(machine.traffic, settings.target)
     for task, usual in zip(compilation.tasks, compilation.schedules, strict=True):
-        match records.best(task, setting):
+        match records.best(task, setting, weights):
             case Miss() as miss:
                 misses[str(miss)] += 1
             case best:
-                trials = records.of_task(task, setting)
+                trials = records.of_task(task, setting, weights)
                 figures = [seconds_of(t.outcome) for t in trials if t.schedule == usual]
                 if seconds_of(best.outcome) > WORTH * min(figures, default=inf):
                     continue

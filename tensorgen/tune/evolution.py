@@ -75,10 +75,15 @@ class Evolution:
 
     def observe(self, candidate: Candidate, outcome: Outcome) -> None:
         """Remember what came of a candidate."""
-        if candidate not in self._explored.seconds or candidate in self._pending:
-            self._bandit.observe(candidate.sketch, seconds_of(outcome))
+        again = candidate in self._explored.seconds and candidate not in self._pending
         self._pending.pop(candidate, None)
         self._explored.observe(candidate, outcome)
+        if again:
+            seconds = self._explored.seconds.items()
+            arm = [found for point, found in seconds if point.sketch == candidate.sketch]
+            self._bandit.correct(candidate.sketch, min(arm))
+        else:
+            self._bandit.observe(candidate.sketch, seconds_of(outcome))
 
     def propose(self, count: int) -> tuple[Candidate, ...]:
         """The points that begin, then those with the best scores of a new generation."""

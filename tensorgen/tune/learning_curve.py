@@ -2,7 +2,8 @@
 
 Latencies are sums of kernels' seconds as trials measured them, each task with its best schedule so
 far. Before the first trial of a task that is the schedule without trials, whose seconds are known
-afterwards, so that a curve falls where something became faster and nowhere else.
+afterwards, so that a curve falls where something became faster and nowhere else. It rises where the
+best schedule, measured again, turned out to be slower than it had seemed.
 """
 
 from __future__ import annotations
@@ -68,7 +69,8 @@ class History:
 
         points = [point(self.trials, 0.0)]
         for number, step in enumerate(self.rounds, 1):
-            best[step.task] = min(step.best, best[step.task])
+            if step.best < inf:
+                best[step.task] = step.best
             if step.task in counts or number == len(self.rounds):
                 points.append(point(step.trials, step.seconds))
         return tuple(points)

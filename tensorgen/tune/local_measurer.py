@@ -59,6 +59,7 @@ from tensorgen.tune.outcome import (
 from tensorgen.tune.race import EVERY_RUN, RaceRules, middle
 from tensorgen.tune.result_check import check_source
 from tensorgen.tune.task_operands import TaskOperands
+from tensorgen.tune.weights_place import WeightsPlace, weights_place
 
 FILE_CANDIDATES = 8
 """Candidates in one file for the compiler."""
@@ -68,9 +69,6 @@ MOST_SETS = 32
 
 WEIGHTS_BEYOND = 4
 """Weights come from so many times the second-level cache."""
-
-SHARED_CACHE = 0.5
-"""The share of the third-level cache in which a whole run's weights stay from one to the next."""
 
 LIMIT_SECONDS = 5.0
 """Processor time of one run of a candidate. A run is one call if that is long."""
@@ -333,13 +331,14 @@ class LocalMeasurer(Measurer):
             size = buffer.size * buffer.dtype.bytes * buffer.copies(self._threads)
             buffers.append({"bytes": size})
         beyond = WEIGHTS_BEYOND * self._target.l2_bytes
-        near = traffic <= self._target.l2_bytes or not weights
+        place = weights_place(traffic, self._target) if weights else WeightsPlace.NEAR
+        near = place is WeightsPlace.NEAR
         sets = 1 if near else max(1, min(MOST_SETS, -(-beyond // weights)))
         return {
             "library": str(built.library),
             "function": built.function,
             "sets": sets,
-            "lead": sets if near or traffic <= SHARED_CACHE * self._target.l3_bytes else 0,
+            "lead": 0 if place is WeightsPlace.FAR else sets,
             "buffers": buffers,
         }
 

@@ -22,13 +22,14 @@ from tensorgen.task import Task
 from tensorgen.tune.fields import FieldError, document_in, one_line, shown, whole
 from tensorgen.tune.outcome import Timed, outcome_of, parts_of
 from tensorgen.tune.schedule_text import schedule_of, schedule_text
-from tensorgen.tune.trial import Setting, Trial
+from tensorgen.tune.trial import Setting, Trial, weights_of
+from tensorgen.tune.weights_place import WeightsPlace
 
 APPLICATION = 0x7A54_0001
 """What a file of trials says it is (`PRAGMA application_id`)."""
 
-SCHEMA = 1
-"""The version of the table (`PRAGMA user_version`)."""
+SCHEMA = 2
+"""The version of the table (`PRAGMA user_version`). That of 1 did not say where weights were."""
 
 _TABLE = """
 CREATE TABLE trials (
@@ -37,15 +38,16 @@ CREATE TABLE trials (
     compiler TEXT NOT NULL, version TEXT NOT NULL, schedule TEXT NOT NULL, status TEXT NOT NULL,
     seconds REAL, note TEXT NOT NULL, at TEXT NOT NULL)
 """
+_WEIGHTS = "ALTER TABLE trials ADD COLUMN weights TEXT NOT NULL DEFAULT 'far'"
 _INDICES = (
     "CREATE INDEX trials_of_task ON trials (task)",
     "CREATE INDEX trials_of_kind ON trials (kind, status)",
 )
 _COLUMNS = (
     "task, target, threads, processor, compiler, version, schedule, status, seconds, note, at, "
-    "kind, sizes"
+    "kind, sizes, weights"
 )
-_INSERT = f"INSERT OR IGNORE INTO trials (digest, {_COLUMNS}) VALUES ({', '.join('?' * 14)})"
+_INSERT = f"INSERT OR IGNORE INTO trials (digest, {_COLUMNS}) VALUES ({', '.join('?' * 15)})"
 _HERE = "target = ? AND threads = ? AND processor = ? AND compiler = ? AND version = ?"
 
 
@@ -61,6 +63,7 @@ class Reason(Enum):
     MACHINE = "records of this task from another machine only"
     COMPILER = "records of this task with another compiler only"
     VERSION = "records of this task by another version only"
+    WEIGHTS = "records of this task in runs of another size only"
     FAILED = "no trial of this task gave a right result"
 
 
@@ -81,6 +84,7 @@ class Miss:
             Reason.MACHINE: found.processor,
             Reason.COMPILER: found.compiler,
             Reason.VERSION: found.version,
+            Reason.WEIGHTS: f"weights {found.weights.value}",
         }.get(self.reason, "")
         return f"{self.reason.value}{f' ({one_line(detail, 80)})' if detail else ''}"
 
@@ -104,36 +108,40 @@ class TrialRecords:
         self.path = Path(path)
         self._tell = tell
         self._file = SqliteFile(self.path, "a file of trials", RecordsError, patience_seconds)
-        if not self._is_prepared():
+        if self._version() < SCHEMA:
             with self._file.writing() as connection:
-                if not self._check(connection):
-                    connection.execute(_TABLE)
-                    for index in _INDICES:
-                        connection.execute(index)
+                # Another process may have been here in between.
+                version = self._version_in(connection)
+                if version < 1:
+                    for statement in (_TABLE, *_INDICES):
+                        connection.execute(statement)
                     connection.execute(f"PRAGMA application_id = {APPLICATION}")
+                if version < SCHEMA:
+                    connection.execute(_WEIGHTS)
                     connection.execute(f"PRAGMA user_version = {SCHEMA}")
 
-    def _is_prepared(self) -> bool:
-        """Whether the file has its table. A file that may only be read is good for reading."""
+    def _version(self) -> int:
+        """The version of the file's table; 0 without one. A file that may only be read is good for
+        reading."""
         if not self.path.exists():
-            return False
+            return 0
         with self._file.reading() as connection:
-            return self._check(connection)
+            return self._version_in(connection)
 
-    def _check(self, connection: sqlite3.Connection) -> bool:
-        """True for a file of trials, False for an empty one. Raises RecordsError."""
+    def _version_in(self, connection: sqlite3.Connection) -> int:
+        """The version of the table in a file of trials, 0 for an empty one. Raises RecordsError."""
         (application,) = connection.execute("PRAGMA application_id").fetchone()
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
         if not (application or version or tables):
-            return False
+            return 0
         if application != APPLICATION:
             raise self._file.unusable("a database of another program", "name another file")
         if version > SCHEMA:
             raise self._file.unusable(
                 f"one of version {version}, where this Tasor reads {SCHEMA}", "use a newer Tasor"
             )
-        return True
+        return int(version)
 
     def add(self, trials: Iterable[Trial]) -> int:
         """Put trials on file, all or none; how many of them were not there. Raises RecordsError."""
@@ -153,22 +161,22 @@ class TrialRecords:
         """Every trial, in the order of digests, which does not depend on who added it when."""
         return self._trials("ORDER BY digest")
 
-    def of_task(self, task: Task | str, setting: Setting) -> tuple[Trial, ...]:
-        """The trials of a task in a setting, oldest first."""
-        where = f"WHERE task = ? AND {_HERE} ORDER BY at, digest"
-        return self._trials(where, _name(task), *_values(setting))
+    def of_task(
+        self, task: Task | str, setting: Setting, weights: WeightsPlace
+    ) -> tuple[Trial, ...]:
+        """The trials of a task in a setting, its weights in that place, oldest first."""
+        where = f"WHERE task = ? AND {_HERE} AND weights = ? ORDER BY at, digest"
+        return self._trials(where, _name(task), *_values(setting), weights.value)
 
-    def best(self, task: Task | str, setting: Setting) -> Trial | Miss:
-        """The trial of the fastest schedule of a task in a setting; a miss says why there is none.
+    def best(self, task: Task | str, setting: Setting, weights: WeightsPlace) -> Trial | Miss:
+        """The trial of the fastest schedule of a task in a setting, its weights in that place; a
+        miss says why there is none.
 
         A schedule that was timed several times counts by the median, so that a single lucky run
         does not win.
         """
-        name = _name(task)
-        found = self._fastest(self._trials(f"WHERE task = ? AND {_HERE}", name, *_values(setting)))
-        if found is not None:
-            return found
-        return self._miss(name, setting)
+        found = self._fastest(self.of_task(task, setting, weights))
+        return self._miss(_name(task), setting, weights) if found is None else found
 
     def best_of_kind(self, kind: str, setting: Setting) -> tuple[Trial, ...]:
         """The best trial of each task of a kind in a setting, in the order of their digests."""
@@ -179,10 +187,12 @@ class TrialRecords:
         best = (self._fastest(trials) for trials in by_task.values())
         return tuple(trial for trial in best if trial is not None)
 
-    def _miss(self, task: str, setting: Setting) -> Miss:
+    def _miss(self, task: str, setting: Setting, weights: WeightsPlace) -> Miss:
         trials = self._trials("WHERE task = ?", task)
+        if any(trial.setting == setting and trial.weights is weights for trial in trials):
+            return Miss(Reason.FAILED, None)
         for reason, alike in (
-            (Reason.FAILED, _same(setting, "target threads processor compiler version")),
+            (Reason.WEIGHTS, _same(setting, "target threads processor compiler version")),
             (Reason.VERSION, _same(setting, "target threads processor compiler")),
             (Reason.COMPILER, _same(setting, "target threads processor")),
             (Reason.MACHINE, _same(setting, "target threads")),
@@ -239,7 +249,7 @@ def _row(trial: Trial) -> tuple[object, ...]:
     status, seconds, note = parts_of(trial.outcome)
     return (
         trial.digest, trial.task, *_values(trial.setting), schedule_text(trial.schedule), status,
-        seconds, note, trial.at, trial.kind, " ".join(map(str, trial.sizes)),
+        seconds, note, trial.at, trial.kind, " ".join(map(str, trial.sizes)), trial.weights.value,
     )  # fmt: skip
 
 
@@ -247,7 +257,7 @@ def _trial(row: Sequence[Any]) -> Trial:
     """The trial of a row. Raises FieldError."""
     (
         task, target, threads, processor, compiler, version, schedule, status, seconds, note, at,
-        kind, sizes,
+        kind, sizes, weights,
     ) = row  # fmt: skip
     texts = (task, target, processor, compiler, version, schedule, at, kind, sizes)
     if not all(isinstance(text, str) for text in texts):
@@ -257,5 +267,5 @@ def _trial(row: Sequence[Any]) -> Trial:
     return Trial(
         task, target, whole(threads, "threads", 1), processor, compiler, version,
         schedule_of(document_in(schedule)), outcome_of(status, seconds, note), at, kind,
-        tuple(map(int, sizes.split())),
+        tuple(map(int, sizes.split())), weights_of(weights),
     )  # fmt: skip

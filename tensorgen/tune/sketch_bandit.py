@@ -30,6 +30,10 @@ class SketchBandit:
         self.trials[arm] += 1
         self.best[arm] = min(self.best[arm], seconds)
 
+    def correct(self, arm: int, best: float) -> None:
+        """The best trial of an arm took another time than it had seemed."""
+        self.best[arm] = best
+
     def choose(self, pending: Iterable[int] = (), closed: Iterable[int] = ()) -> int | None:
         """The arm that the next trial goes to, where trials of the arms in `pending` are under way;
         None if all are `closed`."""

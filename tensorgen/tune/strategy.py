@@ -33,7 +33,8 @@ class Strategy(Protocol):
         ...
 
     def observe(self, candidate: Candidate, outcome: Outcome) -> None:
-        """What came of a candidate, whoever proposed it."""
+        """What came of a candidate, whoever proposed it. Of one that was observed before it is
+        what is known of it now."""
         ...
 
 
@@ -79,9 +80,9 @@ class Explored:
         return new
 
     def observe(self, candidate: Candidate, outcome: Outcome) -> None:
-        """Remember what came of a candidate; the better figure if it was measured before."""
+        """Remember what came of a candidate; what is known now if it was measured before."""
         self.proposed.add(candidate)
-        self.seconds[candidate] = min(seconds_of(outcome), self.seconds.get(candidate, inf))
+        self.seconds[candidate] = seconds_of(outcome)
 
     def best(self, count: int = 1) -> list[Candidate]:
         """The fastest candidates that were measured, at most so many, the fastest first."""

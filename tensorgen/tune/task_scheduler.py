@@ -50,7 +50,8 @@ class Finish(Enum):
 class TaskState:
     """What the scheduler knows of a task: the least seconds `bound` that it can take, how many
     trials it had, and the best seconds after each round of trials, before the first one those of
-    the schedule with zero trials (none if that is not known). After `patience` rounds without a
+    the schedule with zero trials (none if that is not known). They grow where what seemed best
+    was not. After `patience` rounds without a
     gain it is finished, if it had `enough_trials`.
     """
 
@@ -66,12 +67,11 @@ class TaskState:
     @property
     def seconds(self) -> float:
         """The best seconds so far; `inf` if nothing was measured."""
-        return min(self.best, default=inf)
+        return self.best[-1] if self.best else inf
 
     def measured(self, trials: int, seconds: float) -> TaskState:
         """The state after a round of so many trials whose best took `seconds`."""
-        best = (*self.best, min(seconds, self.seconds))
-        return replace(self, trials=self.trials + trials, best=best)
+        return replace(self, trials=self.trials + trials, best=(*self.best, seconds))
 
     def finish(self) -> Finish | None:
         """Why the task gets no more trials; None if it may get some."""
@@ -96,7 +96,7 @@ class TaskState:
         rounds = min(WINDOW, len(self.best) - 1)
         lately = 0.0
         if rounds and self.best[-1 - rounds] < inf:
-            lately = (self.best[-1 - rounds] - self.seconds) / (rounds * per_round)
+            lately = max(self.best[-1 - rounds] - self.seconds, 0.0) / (rounds * per_round)
         # With as many trials again a task might become twice as fast, were there no bound.
         room = max(self.seconds - self.bound, 0.0)
         expected = min(self.seconds / self.trials, room)

@@ -1,12 +1,14 @@
 """The search for the schedule of one task: what is proposed and measured, and what is best so far.
 
-What it does: has a strategy propose points of the task's space, has them measured beside the best
-schedule so far, and in the end holds the fastest ones against the schedule with zero trials, built
-as a library builds them: tuning never makes a kernel slower than it was.
+What it does: has a strategy propose points of the task's space, has them measured beside the
+schedule with zero trials, and in the end holds the fastest ones against that, built as a library
+builds them: tuning never makes a kernel slower than it was.
 What it does not: choose whose turn it is (`tuning`), or keep trials on file.
 
-Figures are in the seconds of the first batch: the best schedule so far takes turns with every
-batch, and how much slower it is there than it was is how much slower the machine is.
+Figures are in the seconds of the first batch: the schedule with zero trials takes turns with every
+batch, and how much slower it is there than it was is how much slower the machine is. The best
+schedules so far are measured again with every batch and count by the median: of many that are about
+as fast, those that seem best were lucky, and only a second look tells.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, inf
+from statistics import median
 
 from tensorgen.machine import Machine
 from tensorgen.schedule import Schedule
@@ -22,13 +25,14 @@ from tensorgen.task import Task
 from tensorgen.tune.bound import bound_of
 from tensorgen.tune.intent import Intent, adapt, most_alike, sizes_of
 from tensorgen.tune.measurer import Measured, Measurer, NotMeasured
-from tensorgen.tune.outcome import Outcome, scaled, seconds_of
+from tensorgen.tune.outcome import Outcome, Timed, scaled, seconds_of
 from tensorgen.tune.space import Candidate
 from tensorgen.tune.staged import strategy_of
 from tensorgen.tune.strategy import Scores
 from tensorgen.tune.task_scheduler import TaskState
 from tensorgen.tune.task_space import space_of
 from tensorgen.tune.trial import Trial
+from tensorgen.tune.weights_place import weights_place
 
 FINALISTS = 3
 """Schedules that are built as a library builds them, and raced with the one with zero trials."""
@@ -38,6 +42,9 @@ WORTH = 0.99
 
 USUAL_BATCH = 16
 """Trials that are measured together."""
+
+SECOND_LOOKS = 2
+"""The best schedules so far that are measured again with every batch."""
 
 MOST_SEEDS = 8
 """Schedules of other tasks that a search begins with, at most."""
@@ -90,12 +97,11 @@ class Choice:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Begun:
-    """A batch that is being measured: what is tried, the incumbent and its seconds (`inf` if it has
-    none), whether it is the first batch, and what waits for the result."""
+    """A batch that is being measured: what is tried, the candidates that are looked at again behind
+    it, whether it is the first batch, and what waits for the result."""
 
     tried: tuple[tuple[Candidate, Schedule], ...]
-    incumbent: Schedule
-    seconds: float
+    again: tuple[Candidate, ...]
     is_first: bool
     measured: Callable[[], Measured]
 
@@ -120,20 +126,38 @@ class TaskSearch:
             strict=settings.strict, winograd=settings.winograd,
         )  # fmt: skip
         self._traffic = machine.traffic
+        self.weights = weights_place(machine.traffic, settings.target)
         self._scores = scores
         self._strategy = strategy_of(
             settings.strategy, self._space, scores, settings.seed, settings.trials,
             self._seeds(similar),
         )  # fmt: skip
-        self._seconds: dict[Candidate, float] = {}
+        self._figures: dict[Candidate, list[float]] = {}
         bound = bound_of(task, settings.machine, settings.threads, winograd=settings.winograd)
         self.state = settings.new_state(name, bound.seconds)
         self.outcomes: list[Outcome] = []
         self.zero_trial: Schedule = self._space.zero_trial
-        self.best: Schedule = self.zero_trial
-        self.best_seconds = inf
+        self._best: Candidate = self._space.start
         self._is_begun = False
         self.missing: NotMeasured | None = None
+
+    @property
+    def best(self) -> Schedule:
+        """The fastest schedule so far; the one with zero trials before any was measured."""
+        return self._schedule(self._best)
+
+    @property
+    def best_seconds(self) -> float:
+        """Its seconds; `inf` before it was measured."""
+        return self._seconds(self._best)
+
+    def _schedule(self, candidate: Candidate) -> Schedule:
+        found = self._space.schedule(candidate)
+        assert found is not None, "it was measured"
+        return found
+
+    def _seconds(self, candidate: Candidate) -> float:
+        return median(self._figures[candidate]) if candidate in self._figures else inf
 
     def _seeds(self, similar: Iterable[Trial]) -> tuple[Candidate, ...]:
         sizes = sizes_of(self.task)
@@ -155,23 +179,24 @@ class TaskSearch:
             for trial in part:
                 candidate = self._space.locate(trial.schedule)
                 if candidate is not None:
-                    self._observe(candidate, trial.schedule, trial.outcome)
+                    self._observe(candidate, trial.outcome)
             self.outcomes += [trial.outcome for trial in part]
             self.state = self.state.measured(len(part), self.best_seconds)
 
     def begin(self, measurer: Measurer, count: int) -> Begun | None:
         """Begin to measure at most so many schedules. None if there is nothing left to try. Raises
         MeasureError."""
-        # The incumbent of the first race is itself a trial, that of the schedule with zero trials.
+        # The schedule with zero trials is a trial of the first batch.
         is_first = not self.state.trials and not self._is_begun
         tried = self._proposed(count - is_first)
         if not tried and not is_first:
             self.state = replace(self.state, exhausted=True)
             return None
         self._is_begun = True
-        schedules = [schedule for _, schedule in tried]
-        measured = measurer.begin(self.task, schedules, self.best)
-        return Begun(tuple(tried), self.best, self.best_seconds, is_first, measured)
+        again = tuple(c for c in self._ranked() if c != self._space.start)[:SECOND_LOOKS]
+        schedules = [*(schedule for _, schedule in tried), *map(self._schedule, again)]
+        measured = measurer.begin(self.task, schedules, self.zero_trial, traffic=self._traffic)
+        return Begun(tuple(tried), again, is_first, measured)
 
     def finish(self, begun: Begun) -> tuple[tuple[Schedule, Outcome], ...]:
         """The schedules that were begun, with what came of them; without those that nobody is left
@@ -180,18 +205,23 @@ class TaskSearch:
         self.missing = self.missing or measured.missing
         found: list[tuple[Schedule, Outcome]] = []
         if begun.is_first and not isinstance(measured.incumbent, NotMeasured):
-            found.append((begun.incumbent, measured.incumbent))
-            self._observe(self._space.start, begun.incumbent, measured.incumbent)
+            found.append((self.zero_trial, measured.incumbent))
+            self._observe(self._space.start, measured.incumbent)
             self.state = replace(self.state, best=(self.best_seconds,))
-        # The first batches of a task begin before there is a figure of their incumbent.
-        seconds = begun.seconds if begun.seconds < inf else self.state.best[0]
-        scale = seconds / measured.incumbent_seconds
-        for (candidate, schedule), outcome in zip(tried, measured.outcomes, strict=True):
+        scale = self._seconds(self._space.start) / measured.incumbent_seconds
+        outcomes = [
+            scaled(outcome, scale)
+            if 0.0 < scale < inf and not isinstance(outcome, NotMeasured)
+            else outcome
+            for outcome in measured.outcomes
+        ]
+        for candidate, outcome in zip(begun.again, outcomes[len(tried) :], strict=True):
+            self._look_again(candidate, outcome)
+        for (candidate, schedule), outcome in zip(tried, outcomes, strict=False):
             if isinstance(outcome, NotMeasured):
                 continue
-            there = scaled(outcome, scale) if 0.0 < scale < inf else outcome
-            self._observe(candidate, schedule, there)
-            found.append((schedule, there))
+            self._observe(candidate, outcome)
+            found.append((schedule, outcome))
         self.outcomes += [outcome for _, outcome in found]
         if found:
             self.state = self.state.measured(len(found), self.best_seconds)
@@ -210,22 +240,33 @@ class TaskSearch:
                     found.append((candidate, schedule))
         return found
 
-    def _observe(self, candidate: Candidate, schedule: Schedule, outcome: Outcome) -> None:
+    def _observe(self, candidate: Candidate, outcome: Outcome) -> None:
         seconds = seconds_of(outcome)
         self._strategy.observe(candidate, outcome)
         if seconds == inf:
             return
         self._scores.observe(self._space, candidate, seconds)
-        self._seconds[candidate] = min(seconds, self._seconds.get(candidate, inf))
-        if seconds < self.best_seconds:
-            self.best, self.best_seconds = schedule, seconds
+        self._figures.setdefault(candidate, []).append(seconds)
+        if self._seconds(candidate) < self.best_seconds:
+            self._best = candidate
+
+    def _look_again(self, candidate: Candidate, outcome: Outcome | NotMeasured) -> None:
+        """Another figure of what was among the best when its batch was begun."""
+        if isinstance(outcome, NotMeasured) or seconds_of(outcome) == inf:
+            return
+        self._figures[candidate].append(seconds_of(outcome))
+        self._strategy.observe(candidate, Timed(self._seconds(candidate)))
+        self._best = self._ranked()[0]
+
+    def _ranked(self) -> list[Candidate]:
+        """The candidates that have figures, the fastest first."""
+        return sorted(self._figures, key=self._seconds)
 
     def begin_choice(self, measurer: Measurer) -> Callable[[], Choice]:
         """Begin to race the fastest schedules; what is given waits for the fastest of them, as a
         library has it. Raises MeasureError, then or later."""
-        ranked = sorted(self._seconds, key=lambda candidate: self._seconds[candidate])
-        schedules = (self._space.schedule(candidate) for candidate in ranked)
-        finalists = [s for s in schedules if s is not None and s != self.zero_trial][:FINALISTS]
+        schedules = map(self._schedule, self._ranked())
+        finalists = [s for s in schedules if s != self.zero_trial][:FINALISTS]
         if not finalists:
             return lambda: Choice(self.zero_trial, inf, inf, False)
         measured = measurer.begin(self.task, finalists, self.zero_trial, traffic=self._traffic)

@@ -30,10 +30,11 @@ from tensorgen.tune.fields import (
 )
 from tensorgen.tune.outcome import Outcome, outcome_of, parts_of
 from tensorgen.tune.schedule_text import schedule_document, schedule_of
+from tensorgen.tune.weights_place import WeightsPlace
 
 _NAMES = (
     "at", "compiler", "kind", "note", "processor", "schedule", "seconds", "sizes", "status",
-    "target", "task", "threads", "version",
+    "target", "task", "threads", "version", "weights",
 )  # fmt: skip
 
 
@@ -62,7 +63,7 @@ class Trial:
 
     `task` is the task's digest in hexadecimal, `kind` and `sizes` its class and extents
     (`intent.kind_of`, `intent.sizes_of`), by which records of other tasks serve a new one. `at` is
-    the time in UTC (ISO 8601, to the second).
+    the time in UTC (ISO 8601, to the second). `weights` is where they came from.
     """
 
     task: str
@@ -76,6 +77,7 @@ class Trial:
     at: str
     kind: str = ""
     sizes: tuple[int, ...] = ()
+    weights: WeightsPlace = WeightsPlace.FAR
 
     @property
     def setting(self) -> Setting:
@@ -96,12 +98,14 @@ def trial_in(
     *,
     kind: str = "",
     sizes: tuple[int, ...] = (),
+    weights: WeightsPlace = WeightsPlace.FAR,
     at: str | None = None,
 ) -> Trial:
     """A trial made in a setting; `at` is now if it is not given."""
     return Trial(
         task, setting.target, setting.threads, setting.processor, setting.compiler,
         setting.version, schedule, outcome, now() if at is None else at, kind, sizes,
+        weights,
     )  # fmt: skip
 
 
@@ -140,6 +144,9 @@ def trial_text(trial: Trial) -> str:
         "kind": trial.kind,
         "sizes": list(trial.sizes),
     }
+    # Lines without it are older than this field, and all were of weights that come from afar.
+    if trial.weights is not WeightsPlace.FAR:
+        document["weights"] = trial.weights.value
     return document_text(document)
 
 
@@ -163,9 +170,19 @@ def read_trial(text: str) -> Trial:
             text_in(document, "at"),
             text_in(document, "kind"),
             tuple(whole(size, f"sizes[{n}]") for n, size in enumerate(sizes)),
+            weights_of(document.get("weights", WeightsPlace.FAR.value)),
         )
     except FieldError as error:
         raise TrialError(one_line(error)) from None
+
+
+def weights_of(value: object) -> WeightsPlace:
+    """The place that a text names. Raises FieldError."""
+    for place in WeightsPlace:
+        if place.value == value:
+            return place
+    names = ", ".join(place.value for place in WeightsPlace)
+    raise unexpected("weights", f"one of {names}", value)
 
 
 def _digest(text: str) -> str:

@@ -88,7 +88,8 @@ class Tuning:
             for name, (task, machine) in tasks.items()
         }
         for search in self.searches.values():
-            search.recall(records.of_task(search.task, setting), settings.batch)
+            known = records.of_task(search.task, setting, search.weights)
+            search.recall(known, settings.batch)
         self._clock = clock
         self._recalled = self.states
         self._rounds: list[Round] = []
@@ -184,11 +185,15 @@ class Tuning:
 
     def _keep(self, task: str, found: Sequence[tuple[Schedule, Outcome]]) -> None:
         """Put trials on file. A file that cannot be written to for now gets them with the next."""
-        digest, sizes = self.searches[task].task.digest.hex(), sizes_of(self.searches[task].task)
+        search = self.searches[task]
+        digest, sizes = search.task.digest.hex(), sizes_of(search.task)
         self._unsaved += [
-            trial_in(self._setting, digest, schedule, outcome, kind=self._kinds[task], sizes=sizes)
+            trial_in(
+                self._setting, digest, schedule, outcome,
+                kind=self._kinds[task], sizes=sizes, weights=search.weights,
+            )
             for schedule, outcome in found
-        ]
+        ]  # fmt: skip
         try:
             self._records.add(self._unsaved)
         except RecordsError as error:

@@ -22,10 +22,12 @@ from tensorgen.tune.outcome import Crashed, Outcome, Slower, Timed
 from tensorgen.tune.records import Miss, Reason, RecordsError, TrialRecords
 from tensorgen.tune.records_file import export_trials, import_trials
 from tensorgen.tune.trial import Setting, Trial, trial_in, trial_text
+from tensorgen.tune.weights_place import WeightsPlace
 from tests.tensorgen.tune.test_schedule_text import ATTENTION, LOOPS, ROWS, TILE, WINDOW
 from tests.unprivileged import unprivileged
 
 HERE = Setting("x86-64-v4", 1, "this processor", "gcc 12", "0.2")
+FAR, NEAR = WeightsPlace.FAR, WeightsPlace.NEAR
 TASK, OTHER = "0" * 32, "1" * 32
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -38,8 +40,11 @@ def trial(
     task: str = TASK,
     at: str = "2026-01-01T00:00:00Z",
     kind: str = "sum",
+    weights: WeightsPlace = FAR,
 ) -> Trial:
-    return trial_in(setting, task, schedule, outcome, at=at, kind=kind, sizes=(4, 8))
+    return trial_in(
+        setting, task, schedule, outcome, at=at, kind=kind, sizes=(4, 8), weights=weights
+    )
 
 
 @pytest.fixture
@@ -55,15 +60,15 @@ def test_trials_come_back_and_are_there_once(records: TrialRecords) -> None:
     again = TrialRecords(records.path)
     assert again.count() == 5
     assert sorted(map(trial_text, again.all())) == sorted(map(trial_text, trials))
-    assert set(again.of_task(TASK, HERE)) == set(trials)
-    assert again.of_task(OTHER, HERE) == ()
+    assert set(again.of_task(TASK, HERE, FAR)) == set(trials)
+    assert again.of_task(OTHER, HERE, FAR) == ()
 
 
 def test_the_best_schedule_has_the_least_median(records: TrialRecords) -> None:
     lucky = [trial(LOOPS, Timed(s), at=f"2026-01-0{n}") for n, s in enumerate((1.0, 3.0, 3.1), 1)]
     steady = [trial(TILE, Timed(s), at=f"2026-01-0{n}") for n, s in enumerate((2.0, 2.1), 1)]
     records.add([*lucky, *steady, trial(ROWS, Slower(0.1)), trial(WINDOW, Crashed("x"))])
-    assert records.best(TASK, HERE) == steady[1]
+    assert records.best(TASK, HERE, FAR) == steady[1]
 
 
 @pytest.mark.parametrize(
@@ -84,7 +89,7 @@ def test_a_miss_says_why(
     elsewhere = replace(HERE, **change)  # type: ignore[arg-type]
     found = trial(LOOPS, Timed(2.0), setting=elsewhere)
     records.add([found, trial(task=OTHER)])
-    miss = records.best(TASK, HERE)
+    miss = records.best(TASK, HERE, FAR)
     assert miss == Miss(reason, found)
     assert said in str(miss)
 
@@ -92,14 +97,36 @@ def test_a_miss_says_why(
 def test_a_miss_prefers_what_is_most_like_here(records: TrialRecords) -> None:
     older = trial(setting=replace(HERE, version="0.1"))
     records.add([older, trial(setting=replace(HERE, processor="another"))])
-    assert records.best(TASK, HERE) == Miss(Reason.VERSION, older)
+    assert records.best(TASK, HERE, FAR) == Miss(Reason.VERSION, older)
 
 
 def test_failures_alone_are_a_miss(records: TrialRecords) -> None:
-    assert records.best(TASK, HERE) == Miss(Reason.NONE, None)
-    assert str(records.best(TASK, HERE)) == "no record of this task"
+    assert records.best(TASK, HERE, FAR) == Miss(Reason.NONE, None)
+    assert str(records.best(TASK, HERE, FAR)) == "no record of this task"
     records.add([trial(outcome=Crashed("signal 11"))])
-    assert records.best(TASK, HERE) == Miss(Reason.FAILED, None)
+    assert records.best(TASK, HERE, FAR) == Miss(Reason.FAILED, None)
+
+
+def test_figures_are_of_weights_in_one_place(records: TrialRecords) -> None:
+    """What is fastest where weights come from memory need not be where they are near."""
+    far, near = trial(LOOPS, Timed(2.0)), trial(TILE, Timed(1.0), weights=NEAR)
+    records.add([far, near])
+    assert records.best(TASK, HERE, FAR) == far
+    assert records.of_task(TASK, HERE, NEAR) == (near,)
+    miss = records.best(TASK, HERE, WeightsPlace.SHARED)
+    assert miss == Miss(Reason.WEIGHTS, near)
+    assert str(miss) == "records of this task in runs of another size only (weights near)"
+
+
+def test_a_file_of_the_first_version_is_read_on(tmp_path: Path) -> None:
+    path, trials = tmp_path / "trials.sqlite", [trial(LOOPS), trial(TILE, weights=NEAR)]
+    TrialRecords(path).add(trials[:1])
+    with sqlite3.connect(path) as connection:
+        connection.execute("ALTER TABLE trials DROP COLUMN weights")
+        connection.execute("PRAGMA user_version = 1")
+    records = TrialRecords(path)
+    assert records.add(trials) == 1
+    assert set(TrialRecords(path).all()) == set(trials)
 
 
 def test_the_best_of_a_kind(records: TrialRecords) -> None:
@@ -219,7 +246,7 @@ def test_files_of_others_and_of_the_future_are_refused(
     with sqlite3.connect(records.path) as connection:
         connection.execute("PRAGMA user_version = 9")
     connection.close()
-    assert "one of version 9, where this Tasor reads 1; use a newer Tasor" in refusal(records.path)
+    assert "one of version 9, where this Tasor reads 2; use a newer Tasor" in refusal(records.path)
 
 
 def test_a_row_that_says_no_trial_is_told_of_and_passed_over(records: TrialRecords) -> None:
@@ -229,7 +256,7 @@ def test_a_row_that_says_no_trial_is_told_of_and_passed_over(records: TrialRecor
     connection.close()
     told: list[str] = []
     again = TrialRecords(records.path, tell=told.append)
-    best = again.best(TASK, HERE)
+    best = again.best(TASK, HERE, FAR)
     assert isinstance(best, Trial)
     assert best.schedule == TILE
     (line,) = told
