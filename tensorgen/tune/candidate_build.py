@@ -28,10 +28,11 @@ from tensorgen.tune.outcome import NotBuilt
 
 DRAFT_FLAGS = (
     "-O1", "-fno-tree-bit-ccp", "-fno-tree-pta", "-fno-tree-sink", "-fno-tree-dse",
-    "-fno-ipa-modref", "-fno-ipa-pure-const",
+    "-fno-ipa-pure-const", "-fira-region=all",
 )  # fmt: skip
 """Passes of gcc that kernels written in intrinsics need, and no others: the same speed to within a
-percent or two for less than half of the compiler's time."""
+percent or two for less than half of the compiler's time. Registers are given away loop by loop:
+for a function as a whole, some inner loops spill, and run half as fast as in a library."""
 
 _NO_ROOM = "No space left on device"
 

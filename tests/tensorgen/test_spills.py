@@ -18,6 +18,7 @@ from tensorgen.expr import Fold
 from tensorgen.schedule import WindowTile, WinogradTile
 from tensorgen.sketch import default_schedule
 from tensorgen.target import Target
+from tensorgen.tune.candidate_build import DRAFT_FLAGS
 from tensorgen.types import float64
 from tests.compiled_kernels import Case
 from tests.contraction_tasks import convolution, matmul, with_epilogue
@@ -86,12 +87,16 @@ WINDOWS = {
 
 
 def check_no_spills(
-    cases: Sequence[Case], target: Target, compiler: Compiler, folder: Path
+    cases: Sequence[Case],
+    target: Target,
+    compiler: Compiler,
+    folder: Path,
+    flags: Sequence[str] = (),
 ) -> None:
     """No inner loop of these cases, one file for the compiler, spills."""
     if shutil.which(compiler.command) is None:
         pytest.skip(f"needs {compiler.command}")
-    texts = assemblies_of(cases, target, compiler.command, folder, "-fverbose-asm")
+    texts = assemblies_of(cases, target, compiler.command, folder, "-fverbose-asm", *flags)
     for case, text in zip(cases, texts, strict=True):
         loops = [
             body for body in inner_loops(text) if any(map(ARITHMETIC.match, map(instruction, body)))
@@ -123,6 +128,15 @@ def test_products_of_filtered_convolutions(compiler: Compiler, tmp_path: Path) -
     schedule = default_schedule(task, target, 1)
     assert isinstance(schedule, WinogradTile)
     check_no_spills([Case.of(task, schedule)], target, compiler, tmp_path)
+
+
+@each([compiler for compiler in COMPILERS if compiler.command == "gcc"])
+def test_drafts_for_trials(compiler: Compiler, tmp_path: Path) -> None:
+    """A draft that spills is half as fast as the kernel that it stands for."""
+    target = Target.named(compiler.target)
+    tasks = {**PRODUCTS, "filtered": convolution((8, 8), (2, 2), channels=(256, 128))}
+    cases = [Case.of(task, default_schedule(task, target, 1)) for task in tasks.values()]
+    check_no_spills(cases, target, compiler, tmp_path, DRAFT_FLAGS)
 
 
 @each(WINDOW_COMPILERS)
