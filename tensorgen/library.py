@@ -12,6 +12,7 @@ import re
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import prod
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -137,9 +138,9 @@ class Library:
         self.arena_bytes = arena_bytes
         self._expected_inputs = _Expected.of("input", inputs)
         self._expected_outputs = _Expected.of("output", outputs)
-        self._output_layouts = tuple(
-            (type.shape, type.dtype.numpy, type.size * type.dtype.bytes)
-            for type in (port.type for port in outputs)
+        sizes = (port.type.size * port.type.dtype.bytes for port in outputs)
+        self._empty: Callable[..., Array] = (
+            _empty if max(sizes, default=0) >= LARGE_OUTPUT else np.empty
         )
         self._arenas = threading.local()
         self._ffi = cffi.FFI()
@@ -183,14 +184,8 @@ class Library:
 
     def empty_outputs(self) -> tuple[Array, ...]:
         """New arrays for `run_into`, of any content; large ones begin with a line of the cache."""
-        return tuple(
-            [
-                np.empty(shape, dtype)
-                if size_bytes < LARGE_OUTPUT
-                else _lines(shape, dtype, size_bytes)
-                for shape, dtype, size_bytes in self._output_layouts
-            ]
-        )
+        expected = self._expected_outputs
+        return tuple(map(self._empty, expected.shapes, expected.dtypes))
 
     def run_into(self, arrays: Sequence[Array], outputs: Sequence[Array]) -> None:
         """As `run`, but writes to output arrays that the caller keeps."""
@@ -284,8 +279,11 @@ def _mapped(weights: Path) -> mmap.mmap:
         ) from error
 
 
-def _lines(shape: Shape, dtype: np.dtype[np.generic], size_bytes: int) -> Array:
-    """A new array of any content that begins with a line of the cache."""
+def _empty(shape: Shape, dtype: np.dtype[np.generic]) -> Array:
+    """A new array of any content; a large one begins with a line of the cache."""
+    size_bytes = prod(shape) * dtype.itemsize
+    if size_bytes < LARGE_OUTPUT:
+        return np.empty(shape, dtype)
     memory = aligned(np.empty(size_bytes + ARENA_ALIGNMENT, np.uint8), ARENA_ALIGNMENT)
     return memory[:size_bytes].view(dtype).reshape(shape)
 

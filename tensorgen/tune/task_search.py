@@ -204,10 +204,14 @@ class TaskSearch:
         tried, measured = begun.tried, begun.measured()
         self.missing = self.missing or measured.missing
         found: list[tuple[Schedule, Outcome]] = []
-        if begun.is_first and not isinstance(measured.incumbent, NotMeasured):
-            found.append((self.zero_trial, measured.incumbent))
+        # Trials on file may be without it.
+        if self._space.start not in self._figures and not isinstance(
+            measured.incumbent, NotMeasured
+        ):
             self._observe(self._space.start, measured.incumbent)
-            self.state = replace(self.state, best=(self.best_seconds,))
+            if begun.is_first:
+                found.append((self.zero_trial, measured.incumbent))
+                self.state = replace(self.state, best=(self.best_seconds,))
         scale = self._seconds(self._space.start) / measured.incumbent_seconds
         outcomes = [
             scaled(outcome, scale)
@@ -217,7 +221,7 @@ class TaskSearch:
         ]
         for candidate, outcome in zip(begun.again, outcomes[len(tried) :], strict=True):
             self._look_again(candidate, outcome)
-        for (candidate, schedule), outcome in zip(tried, outcomes, strict=False):
+        for (candidate, schedule), outcome in zip(tried, outcomes[: len(tried)], strict=True):
             if isinstance(outcome, NotMeasured):
                 continue
             self._observe(candidate, outcome)

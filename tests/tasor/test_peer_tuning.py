@@ -30,6 +30,7 @@ from tensorgen.tune.outcome import Timed
 from tensorgen.tune.records import TrialRecords
 from tensorgen.tune.task_space import space_of
 from tensorgen.tune.trial import setting_of, trial_in
+from tensorgen.tune.weights_place import WeightsPlace
 from tensorgen.version import tasor_version
 from tests.tasor.small_models import small_model
 
@@ -66,7 +67,8 @@ def recorded(
         points = (space.schedule(point) for point in space.points())
         schedule = next(s for s in points if s is not None and s != usual)
     setting = setting_of(settings.target, 1, tasor_version())
-    TrialRecords(file).add([trial_in(setting, task.digest.hex(), schedule, Timed(1e-9))])
+    found = trial_in(setting, task.digest.hex(), schedule, Timed(1e-9), weights=WeightsPlace.NEAR)
+    TrialRecords(file).add([found])
     return {task: schedule}
 
 
