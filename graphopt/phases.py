@@ -95,9 +95,9 @@ def in_phases(node: Node, target: Target | None = None) -> Value:
     axes = tuple(_spatial_axes(node))
     if all(axis.halves is not None for axis in axes):
         taps_first = target is not None and _taps_first(node, axes, target)
-        apart = (_by_taps if taps_first else _together)(*_in_groups(node), axes)
+        sums = (_by_taps if taps_first else _together)(*_in_groups(node), axes)
         (n, *_), (channels, *_) = x.type.shape, w.type.shape
-        whole = reshape(apart, (n, channels, *(axis.rows * axis.stride for axis in axes)))
+        whole = reshape(sums, (n, channels, *(axis.rows * axis.stride for axis in axes)))
     else:
         whole = _apart(x, w, axes, _groups(node))
     return slice_all(whole, (0,) * whole.type.rank, (1,) * whole.type.rank, node.type.shape)

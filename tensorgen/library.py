@@ -12,7 +12,6 @@ import re
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import prod
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -138,10 +137,8 @@ class Library:
         self.arena_bytes = arena_bytes
         self._expected_inputs = _Expected.of("input", inputs)
         self._expected_outputs = _Expected.of("output", outputs)
-        sizes = (port.type.size * port.type.dtype.bytes for port in outputs)
-        self._empty: Callable[..., Array] = (
-            _empty if max(sizes, default=0) >= LARGE_OUTPUT else np.empty
-        )
+        self._output_bytes = [port.type.size * port.type.dtype.bytes for port in outputs]
+        self._has_large_outputs = max(self._output_bytes, default=0) >= LARGE_OUTPUT
         self._arenas = threading.local()
         self._ffi = cffi.FFI()
         # The class behind cffi.FFI, whose method takes half as long.
@@ -185,7 +182,9 @@ class Library:
     def empty_outputs(self) -> tuple[Array, ...]:
         """New arrays for `run_into`, of any content; large ones begin with a line of the cache."""
         expected = self._expected_outputs
-        return tuple(map(self._empty, expected.shapes, expected.dtypes))
+        if self._has_large_outputs:
+            return tuple(map(_empty, expected.shapes, expected.dtypes, self._output_bytes))
+        return tuple(map(np.empty, expected.shapes, expected.dtypes))
 
     def run_into(self, arrays: Sequence[Array], outputs: Sequence[Array]) -> None:
         """As `run`, but writes to output arrays that the caller keeps."""
@@ -279,9 +278,8 @@ def _mapped(weights: Path) -> mmap.mmap:
         ) from error
 
 
-def _empty(shape: Shape, dtype: np.dtype[np.generic]) -> Array:
+def _empty(shape: Shape, dtype: np.dtype[np.generic], size_bytes: int) -> Array:
     """A new array of any content; a large one begins with a line of the cache."""
-    size_bytes = prod(shape) * dtype.itemsize
     if size_bytes < LARGE_OUTPUT:
         return np.empty(shape, dtype)
     memory = aligned(np.empty(size_bytes + ARENA_ALIGNMENT, np.uint8), ARENA_ALIGNMENT)

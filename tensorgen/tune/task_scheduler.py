@@ -50,9 +50,8 @@ class Finish(Enum):
 class TaskState:
     """What the scheduler knows of a task: the least seconds `bound` that it can take, how many
     trials it had, and the best seconds after each round of trials, before the first one those of
-    the schedule with zero trials (none if that is not known). They grow where what seemed best
-    was not. After `patience` rounds without a
-    gain it is finished, if it had `enough_trials`.
+    the schedule with zero trials (none if that is not known). They grow where what seemed best was
+    not. After `patience` rounds without a gain it is finished, if it had `enough_trials`.
     """
 
     name: str

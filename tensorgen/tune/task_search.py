@@ -137,9 +137,12 @@ class TaskSearch:
         self.state = settings.new_state(name, bound.seconds)
         self.outcomes: list[Outcome] = []
         self.zero_trial: Schedule = self._space.zero_trial
-        self._best: Candidate = self._space.start
         self._is_begun = False
         self.missing: NotMeasured | None = None
+
+    @property
+    def _best(self) -> Candidate:
+        return min(self._figures, key=self._seconds, default=self._space.start)
 
     @property
     def best(self) -> Schedule:
@@ -213,10 +216,10 @@ class TaskSearch:
                 found.append((self.zero_trial, measured.incumbent))
                 self.state = replace(self.state, best=(self.best_seconds,))
         scale = self._seconds(self._space.start) / measured.incumbent_seconds
+        if not 0.0 < scale < inf:
+            scale = 1.0
         outcomes = [
-            scaled(outcome, scale)
-            if 0.0 < scale < inf and not isinstance(outcome, NotMeasured)
-            else outcome
+            outcome if isinstance(outcome, NotMeasured) else scaled(outcome, scale)
             for outcome in measured.outcomes
         ]
         for candidate, outcome in zip(begun.again, outcomes[len(tried) :], strict=True):
@@ -251,8 +254,6 @@ class TaskSearch:
             return
         self._scores.observe(self._space, candidate, seconds)
         self._figures.setdefault(candidate, []).append(seconds)
-        if self._seconds(candidate) < self.best_seconds:
-            self._best = candidate
 
     def _look_again(self, candidate: Candidate, outcome: Outcome | NotMeasured) -> None:
         """Another figure of what was among the best when its batch was begun."""
@@ -260,7 +261,6 @@ class TaskSearch:
             return
         self._figures[candidate].append(seconds_of(outcome))
         self._strategy.observe(candidate, Timed(self._seconds(candidate)))
-        self._best = self._ranked()[0]
 
     def _ranked(self) -> list[Candidate]:
         """The candidates that have figures, the fastest first."""

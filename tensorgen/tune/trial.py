@@ -63,7 +63,7 @@ class Trial:
 
     `task` is the task's digest in hexadecimal, `kind` and `sizes` its class and extents
     (`intent.kind_of`, `intent.sizes_of`), by which records of other tasks serve a new one. `at` is
-    the time in UTC (ISO 8601, to the second). `weights` is where they came from.
+    the time in UTC (ISO 8601, to the second). `weights` is where the kernel's came from.
     """
 
     task: str
@@ -178,11 +178,11 @@ def read_trial(text: str) -> Trial:
 
 def weights_of(value: object) -> WeightsPlace:
     """The place that a text names. Raises FieldError."""
-    for place in WeightsPlace:
-        if place.value == value:
-            return place
-    names = ", ".join(place.value for place in WeightsPlace)
-    raise unexpected("weights", f"one of {names}", value)
+    try:
+        return WeightsPlace(value)
+    except ValueError:
+        names = ", ".join(place.value for place in WeightsPlace)
+        raise unexpected("weights", f"one of {names}", value) from None
 
 
 def _digest(text: str) -> str:
