@@ -27,6 +27,9 @@ SHARED_PANEL = 1.5
 memory, where rows of other operands are read between its own. With it, tiles whose panels have one
 to three MiB rank as they measure."""
 
+READY_SUMS = 12
+"""Sums of a tile that are zeroed and stored while others are summed up."""
+
 _LARGEST = 1e24
 
 
@@ -80,7 +83,7 @@ class Machine:
     `shuffle` is how many multiply-adds of vectors one vector takes to be permuted, and `row_line`
     how many a tile waits for a line of one of several rows that it reads side by side. An element
     that is broadcast from memory takes `broadcast` times the loads that the instruction set's table
-    says.
+    says. For each sum that a tile has beyond `READY_SUMS`, it waits for `sum_wait` multiply-adds.
     """
 
     threads: int
@@ -93,6 +96,7 @@ class Machine:
     shuffle: float = 1.0
     row_line: float = 0.0
     broadcast: float = 1.0
+    sum_wait: float = 0.0
 
     def serving(self, traffic: float) -> Machine:
         """The machine as the kernels of a run find it that moves so many bytes."""
@@ -132,7 +136,7 @@ class Core:
     Threads wait for each other behind a loop that they share for `barrier` cycles. A whole run
     moves `traffic` bytes. To permute a vector takes `shuffle` cycles. A tile that reads several
     rows side by side waits `row_line` cycles for each of their lines. A broadcast from memory
-    counts as `broadcast` loads.
+    counts as `broadcast` loads. A tile waits `sum_wait` cycles for each sum beyond `READY_SUMS`.
     """
 
     dialect: VectorDialect
@@ -145,6 +149,11 @@ class Core:
     shuffle: float
     row_line: float
     broadcast: float
+    sum_wait: float
+
+    def tile_wait(self, sums: int) -> float:
+        """Cycles that a tile of so many vectors of sums waits until they are zeroed and stored."""
+        return self.sum_wait * max(sums - READY_SUMS, 0)
 
     @property
     def near_bytes(self) -> float:
@@ -208,6 +217,7 @@ class Core:
             machine.shuffle,
             machine.row_line,
             machine.broadcast * dialect.broadcast_loads,
+            machine.sum_wait,
         )
 
     def vector_load(self, panel: float) -> float:
@@ -237,7 +247,7 @@ def flops_per_cycle(isa: Isa) -> float:
 
 def machine_document(machine: Machine) -> dict[str, object]:
     """A machine as JSON. Sizes are in bytes, rates a second, costs in seconds
-    or, of a shuffle and of a line of a row, in multiply-adds; broadcasts are relative."""
+    or, of a shuffle, a line of a row and a sum, in multiply-adds; broadcasts are relative."""
     return {
         "threads": machine.threads,
         "flops": _rate_document(machine.flops),
@@ -254,6 +264,7 @@ def machine_document(machine: Machine) -> dict[str, object]:
         "shuffle": machine.shuffle,
         "row_line": machine.row_line,
         "broadcast": machine.broadcast,
+        "sum_wait": machine.sum_wait,
         "region_seconds": machine.region_seconds,
         "barrier_seconds": machine.barrier_seconds,
     }
@@ -285,6 +296,7 @@ def machine_of(document: object) -> Machine:
         shuffle=_number(fields.get("shuffle"), "shuffle", least=0.0),
         row_line=_number(fields.get("row_line"), "row_line", least=0.0),
         broadcast=_number(fields.get("broadcast"), "broadcast", least=0.0),
+        sum_wait=_number(fields.get("sum_wait"), "sum_wait", least=0.0),
     )
 
 

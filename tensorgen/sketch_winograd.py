@@ -25,8 +25,9 @@ from tensorgen.sketch_tiles import Estimate, tile_shapes
 from tensorgen.task import Task
 from tensorgen.tile_costs import (
     MULTIPLY_ADD_LATENCY,
-    TILE_OVERHEAD,
     TRANSPOSED_STORE,
+    VECTOR_STORE,
+    overhead_cycles,
     parts,
     second_bytes,
 )
@@ -303,8 +304,9 @@ class WinogradSketch:
                 MULTIPLY_ADD_LATENCY,
                 self._moved(length, schedule) / second_bytes(core, self.element_bytes),
             )
-            stored = 2.0 * length * schedule.vectors
-            total += count * (summed * step + self.points * (stored + TILE_OVERHEAD) + loops)
+            sums = length * schedule.vectors
+            ends = VECTOR_STORE * sums + overhead_cycles(core, sums)
+            total += count * (summed * step + self.points * ends + loops)
         return total + rows * schedule.vectors * self._result_cycles
 
     def _moved(self, rows: int, schedule: WinogradTile) -> float:

@@ -48,8 +48,12 @@ reads them, while a panel streams through."""
 PARTIAL_SUM = 4.0
 """Cycles to read and write a vector of partial sums."""
 
-TRANSPOSED_STORE, TURNED_STORE = 1.5, 0.4
-"""Cycles for each element stored one by one, and in blocks transposed in registers."""
+VECTOR_STORE = 2.0
+"""Cycles to store a vector of results."""
+
+TRANSPOSED_STORE, TURNED_STORE = 1.5, 0.2
+"""Cycles for each element stored one by one, and in blocks transposed in registers: these once for
+the tile's own, and once for all that their blocks have room for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +233,7 @@ def tile_cycles(
     if others and (schedule.depth or depth * moved > first[0]):
         step += core.row_line * work.streamed_lines(schedule, rows, core)
     step += work.far_cycles(schedule, rows, core)
-    cycles = work.depth * step + _store_cycles(work, core, rows, columns) + TILE_OVERHEAD
+    cycles = work.depth * step + _end_cycles(work, core, rows, columns)
     if schedule.depth:
         cycles += work.depth // depth * (PARTIAL_SUM * rows * vectors + TILE_OVERHEAD)
     return cycles
@@ -239,14 +243,26 @@ def least_tile_cycles(work: TiledWork, core: Core, rows: int, columns: int) -> f
     """Cycles that no tile of so many rows and columns takes less than: its store, and steps as if
     all that they load came from the first cache."""
     step = least_step(core, rows, -(-columns // core.dialect.lanes))
-    return work.depth * step + _store_cycles(work, core, rows, columns) + TILE_OVERHEAD
+    return work.depth * step + _end_cycles(work, core, rows, columns)
 
 
-def _store_cycles(work: TiledWork, core: Core, rows: int, columns: int) -> float:
-    """Cycles to store a tile: vectors where its columns are neighbours, else elements."""
+def _end_cycles(work: TiledWork, core: Core, rows: int, columns: int) -> float:
+    """Cycles of a tile beside its sums: to begin them, and to store vectors where its columns are
+    neighbours, else elements."""
+    lanes = core.dialect.lanes
+    sums = rows * -(-columns // lanes)
     if work.contiguous:
-        return rows * -(-columns // core.dialect.lanes) * 2.0
-    return rows * columns * (TURNED_STORE * core.shuffle if work.turned else TRANSPOSED_STORE)
+        stored = VECTOR_STORE * sums
+    elif work.turned:
+        stored = TURNED_STORE * core.shuffle * (rows + -(-rows // lanes) * lanes) * columns
+    else:
+        stored = TRANSPOSED_STORE * rows * columns
+    return stored + overhead_cycles(core, sums)
+
+
+def overhead_cycles(core: Core, sums: int) -> float:
+    """Cycles of a tile of so many vectors of sums beside its steps and stores."""
+    return TILE_OVERHEAD + core.tile_wait(sums)
 
 
 def least_step(core: Core, rows: int, vectors: int) -> float:

@@ -11,6 +11,7 @@ from tensorgen.contraction import assign_roles, contraction_of
 from tensorgen.dialects import vector_dialect
 from tensorgen.expr import Fold, Tensor, apply, compute, reduce, reduce_sum
 from tensorgen.lower import lower
+from tensorgen.machine import READY_SUMS
 from tensorgen.row_blocks import BLOCK_SHARE, MOST_AT_ONCE
 from tensorgen.schedule import (
     Lanes,
@@ -433,3 +434,19 @@ def test_a_machine_whose_broadcasts_take_whole_loads_gets_tiles_with_fewer() -> 
         core = replace(typical_core("avx512"), broadcast=broadcast)
         best = min(register_tiles(task, contraction, core, 1), key=lambda e: e.cycles).schedule
         assert (best.rows + best.vectors) / (best.rows * best.vectors) <= most
+
+
+def test_short_sums_have_small_tiles_where_many_sums_wait() -> None:
+    short, long = (matmul((), 512, 512, depth, constant=(False, True)) for depth in (12, 4096))
+
+    def sums(task: Task, wait: float) -> int:
+        contraction = contraction_of(task)
+        assert contraction is not None
+        core = replace(typical_core("avx512"), sum_wait=wait)
+        best = cheapest_tile(task, contraction, core, 1)
+        assert best is not None
+        return best.schedule.rows * best.schedule.vectors
+
+    assert sums(short, 0.0) >= 24
+    assert sums(short, 3.5) <= READY_SUMS + 1
+    assert sums(long, 0.0) >= sums(long, 3.5) > 4
