@@ -62,6 +62,7 @@ def overhead(additions: int, repeats: int = 15) -> Overhead:
         "model(x, y)": lambda: model(*inputs),
         "model.run({...})": lambda: model.run(named),
         "model.run_into(...)": lambda: model.run_into(inputs, outputs),
+        "model.bind(...)()": model.bind(inputs, outputs),
     }
     loop = repeated_calls(model.library, inputs, outputs)
     least = dict.fromkeys(("C", *ways), float("inf"))

@@ -124,7 +124,7 @@ def _run(
 
 
 def _timed(library: Library, inputs: Sequence[Array], outputs: Sequence[Array]) -> Timed:
-    return time_turn(lambda: library.run_into(inputs, outputs), _SECONDS)
+    return time_turn(library.bind(inputs, outputs), _SECONDS)
 
 
 def output_files(outputs: Sequence[tuple[Port, Array]]) -> dict[str, bytes]:

@@ -126,8 +126,16 @@ class CompiledModel:
         """
         self.library.run_into(arrays, outputs)
 
+    def bind(self, arrays: Sequence[Array], outputs: Sequence[Array]) -> Callable[[], None]:
+        """A function of nothing that does `run_into` on these arrays, whatever they hold by then.
+
+        They are checked once, here, and kept; each call spares the checks, which take longer than
+        the way into the library does. Errors as calling the model.
+        """
+        return self.library.bind(arrays, outputs)
+
     def empty_outputs(self) -> tuple[Array, ...]:
-        """New arrays for `run_into`, of any content, aligned so that they are quick to write."""
+        """New arrays for `run_into` and `bind`, of any content, aligned to be quick to write."""
         return self.library.empty_outputs()
 
     def _outputs(self, arrays: Sequence[Array]) -> tuple[Array, ...]:

@@ -78,7 +78,7 @@ def _opened(model: Any, case: Case) -> Opened:
     buffers = model.empty_outputs()
     bound = {port.name: array for port, array in zip(model.outputs, buffers, strict=True)}
     return Opened(
-        lambda: model.run_into(inputs, buffers),
+        model.bind(inputs, buffers),
         lambda: tuple(bound[name].copy() for name in case.outputs),
         lambda: repeated_calls(model.library, inputs, buffers),
     )

@@ -27,9 +27,9 @@ def repeated_calls(
     """A function that calls the library so many times on these arrays, which it keeps.
 
     It stops at a call that is refused. `cache` as for `build_library`. Raises errors as
-    `Library.bound` and `build_library`; when it is called, RunError if the library refused to run.
+    `Library.addresses` and `build_library`; when it is called, RunError if the library refused.
     """
-    function, leading, arena_bytes, tensors = library.bound(arrays, outputs)
+    function, leading, arena_bytes, tensors = library.addresses(arrays, outputs)
     ffi: Any = cffi.FFI()
     ffi.cdef("int repeated_calls(void *, long, void **, size_t, void **);")
     path = build_library(

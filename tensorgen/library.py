@@ -180,7 +180,8 @@ class Library:
         return outputs
 
     def empty_outputs(self) -> tuple[Array, ...]:
-        """New arrays for `run_into`, of any content; large ones begin with a line of the cache."""
+        """New arrays for `run_into` and `bind`, of any content; large ones begin with a line of the
+        cache."""
         expected = self._expected_outputs
         if self._has_large_outputs:
             return tuple(map(_empty, expected.shapes, expected.dtypes, self._output_bytes))
@@ -188,17 +189,28 @@ class Library:
 
     def run_into(self, arrays: Sequence[Array], outputs: Sequence[Array]) -> None:
         """As `run`, but writes to output arrays that the caller keeps."""
-        buffers = self._buffers(self._expected_inputs, arrays)
-        buffers += self._buffers(self._expected_outputs, outputs)
-        if not all(map(_WRITEABLE, outputs)):
-            first = next(n for n, array in enumerate(outputs) if not array.flags.writeable)
-            raise InputError(
-                f"output {self.outputs[first].name!r}: expected memory that can be written, got a "
-                "read-only array; pass a copy of it"
-            )
-        self._call(buffers, arrays, outputs)
+        self._call(self._all_buffers(arrays, outputs), arrays, outputs)
 
-    def bound(
+    def bind(self, arrays: Sequence[Array], outputs: Sequence[Array]) -> Callable[[], None]:
+        """`run_into` on these arrays, which are looked at once, here, and kept: a function that
+        computes the outputs from what the inputs hold when it is called.
+
+        Raises as `run_into`; the function raises RunError if the library refuses to run.
+        """
+        buffers = self._all_buffers(arrays, outputs)
+        self._expected_inputs.require(self.name, arrays)
+        self._expected_outputs.require(self.name, outputs)
+        function, arena, leading = self._function, self._arena, self._weights
+        following = (self.arena_bytes, *buffers)
+
+        def call() -> None:
+            status = function(*leading, arena(), *following)
+            if status != 0:
+                raise self._refusal(status)
+
+        return call
+
+    def addresses(
         self, arrays: Sequence[Array], outputs: Sequence[Array]
     ) -> tuple[int, tuple[int, ...], int, tuple[int, ...]]:
         """One call as C sees it: the addresses of the function, of its first arguments (the weights
@@ -229,10 +241,26 @@ class Library:
             if status == _MISALIGNED:
                 self._expected_inputs.require(self.name, arrays)
                 self._expected_outputs.require(self.name, outputs)
-            reason = _STATUS_TEXTS.get(
-                status, f"expected status 0, got {status}; the library and its caller do not match"
+            raise self._refusal(status)
+
+    def _refusal(self, status: int) -> RunError:
+        reason = _STATUS_TEXTS.get(
+            status, f"expected status 0, got {status}; the library and its caller do not match"
+        )
+        return RunError(f"{self.name}_run: {reason}")
+
+    def _all_buffers(self, arrays: Sequence[Array], outputs: Sequence[Array]) -> list[Any]:
+        """The memory of inputs and of outputs, for C; InputError if one does not match its port or
+        an output cannot be written."""
+        buffers = self._buffers(self._expected_inputs, arrays)
+        buffers += self._buffers(self._expected_outputs, outputs)
+        if not all(map(_WRITEABLE, outputs)):
+            first = next(n for n, array in enumerate(outputs) if not array.flags.writeable)
+            raise InputError(
+                f"output {self.outputs[first].name!r}: expected memory that can be written, got a "
+                "read-only array; pass a copy of it"
             )
-            raise RunError(f"{self.name}_run: {reason}")
+        return buffers
 
     def _buffers(self, expected: _Expected, arrays: Sequence[Array]) -> list[Any]:
         """The arrays' memory, for C; InputError if one of them does not match its port.

@@ -36,6 +36,7 @@ def test_every_way_to_call_is_reported(capsys: pytest.CaptureFixture[str]) -> No
     told = capsys.readouterr().out
     assert told.count(" us a call from C\n") == 2
     assert told.count("model.run_into(...)") == 2
+    assert told.count("model.bind(...)()") == 2
 
 
 def test_wrong_usage_is_told(capsys: pytest.CaptureFixture[str]) -> None:

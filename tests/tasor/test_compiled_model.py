@@ -36,6 +36,9 @@ def test_computes_what_the_model_says(model: Path, weights: str, threads: int) -
     into = np.empty_like(y)
     compiled.run_into([X], [into])
     np.testing.assert_array_equal(into, y)
+    again = np.empty_like(y)
+    compiled.bind([X], [again])()
+    np.testing.assert_array_equal(again, y)
 
 
 def test_takes_paths_bytes_and_protos_alike(model: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -67,11 +67,15 @@ def test_tasor_is_compiled_with_the_shapes_threads_and_options(
         def empty_outputs(self) -> tuple[Array, ...]:
             return tuple(np.empty_like(wanted[port.name]) for port in self.outputs)
 
-        def run_into(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+        def bind(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> Callable[[], None]:
             for (_, given), array in zip(reversed(case.inputs), inputs, strict=True):
                 assert array is given
-            for port, array in zip(self.outputs, outputs, strict=True):
-                array[...] = wanted[port.name]
+
+            def call() -> None:
+                for port, array in zip(self.outputs, outputs, strict=True):
+                    array[...] = wanted[port.name]
+
+            return call
 
     def compiled(model: str, *, shapes: Mapping[str, Shape], threads: int, trials: int) -> Model:
         assert Path(model) == case.model

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import subprocess
 import sys
 import timeit
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -110,6 +112,69 @@ def test_writes_to_the_callers_outputs(scale: Library) -> None:
     y = np.zeros((2, 3), np.float32)
     scale.run_into([matrix(), factor(2)], [y])
     np.testing.assert_array_equal(y, 2 * matrix())
+
+
+def test_a_bound_call_computes_from_what_its_inputs_hold(scale: Library) -> None:
+    x, y = matrix(), np.zeros((2, 3), np.float32)
+    call = scale.bind([x, factor(2)], [y])
+    assert not y.any()
+    call()
+    np.testing.assert_array_equal(y, 2 * matrix())
+    x += 1
+    call()
+    np.testing.assert_array_equal(y, 2 * (matrix() + 1))
+
+
+def test_a_bound_call_keeps_its_arrays_and_its_library(scale: Library) -> None:
+    y = np.zeros((2, 3), np.float32)
+    library = Library(scale.path, "scale", SCALE_INPUTS, SCALE_OUTPUTS, 24)
+    call = library.bind([matrix(), factor(3)], [y])
+    watched = weakref.ref(library)
+    del library
+    gc.collect()
+    assert watched() is not None
+    call()
+    np.testing.assert_array_equal(y, 3 * matrix())
+
+
+def test_bound_calls_of_several_threads_have_their_own_arenas(scale: Library) -> None:
+    outputs = [np.zeros((2, 3), np.float32) for _ in range(6)]
+    calls = [
+        scale.bind([np.full((2, 3), value, np.float32), factor(2)], [y])
+        for value, y in enumerate(outputs)
+    ]
+
+    def many(value: int) -> bool:
+        for _ in range(300):
+            outputs[value].fill(-1)
+            calls[value]()
+            if not (outputs[value] == 2 * value).all():
+                return False
+        return True
+
+    with ThreadPoolExecutor(6) as pool:
+        assert all(pool.map(many, range(6)))
+
+
+def test_what_cannot_be_bound_is_refused_at_once(scale: Library) -> None:
+    y = np.zeros((2, 3), np.float32)
+    odd = np.zeros(25, np.uint8)[1:].view(np.float32).reshape(2, 3)
+    fixed = matrix()
+    fixed.flags.writeable = False
+    for inputs, outputs, message in (
+        ([matrix()], [y], r"^scale: expected 2 input arrays"),
+        ([matrix().T, factor(1)], [y], r"^input 'x': expected float32\[2,3\], got float32\[3,2\]"),
+        ([odd, factor(1)], [y], r"^input 'x'.*in contiguous aligned memory"),
+        ([matrix(), factor(1)], [odd], r"^output 'y'.*in contiguous aligned memory"),
+        ([matrix(), factor(1)], [fixed], r"^output 'y': expected memory that can be written"),
+    ):
+        with pytest.raises(InputError, match=message):
+            scale.bind(inputs, outputs)
+
+
+def test_a_bound_call_tells_what_the_library_refuses(scale: Library) -> None:
+    with pytest.raises(RunError, match=r"^scale_run: expected separate arrays"):
+        scale.bind([matrix(), factor(-4)], [np.zeros((2, 3), np.float32)])()
 
 
 @pytest.mark.parametrize(
