@@ -24,7 +24,6 @@ from tensorgen.expr import (
     free_axes,
     map_children,
     neutral_element,
-    substitute,
     walk,
 )
 from tensorgen.flat import FlatStage
@@ -53,10 +52,7 @@ from tensorgen.types import int64
 
 def replace_axes(expr: Expr, values: Mapping[Axis, Expr]) -> Expr:
     """The term with axes replaced, simplified."""
-    if not values:
-        return expr
-    replaced = substitute(expr, lambda t: values.get(t) if isinstance(t, Axis) else None)
-    return simplify(replaced)
+    return simplify(expr, values) if values else expr
 
 
 @dataclass(frozen=True, slots=True)

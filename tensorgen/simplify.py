@@ -1,9 +1,10 @@
 """Simplification of index terms: affine normal form, ranges, and a table of rules.
 
-Terms of type int64 (indices) are brought to the form `c0 + sum(ci * atom)`, atoms sorted; the rules
-below then remove divisions, remainders and comparisons that ranges decide. Every rule is an
-equation over the integers that holds for all values in the axes' ranges, never under an
-assumption. Float terms are left alone: their algebra is the business of the graph's rules.
+Terms of type int64 (indices) are brought to the form `c0 + sum(ci * atom)`, atoms sorted, each sum
+in one go with all that are inside it; the rules below then remove divisions, remainders and
+comparisons that ranges decide. Every rule is an equation over the integers that holds for all
+values in the axes' ranges, never under an assumption. Float terms are left alone: their algebra is
+the business of the graph's rules.
 
 Simplification is idempotent, and a term that is already simple is returned as the same object.
 """
@@ -15,6 +16,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from math import gcd
+from types import MappingProxyType
 
 from tensorgen.expr import (
     Apply,
@@ -33,6 +35,8 @@ from tensorgen.expr import (
 from tensorgen.types import boolean, int64, integer_range
 
 UNBOUNDED = 2**62
+
+NOTHING: Mapping[Axis, Expr] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,22 +142,52 @@ def affine(expr: Expr) -> Affine:
 
 
 def _affine_form(expr: Expr) -> Affine:
+    total: dict[Expr, int] = {}
+    constant = _gather(expr, 1, total, _as_atom)
+    return _affine(total.items(), constant)
+
+
+def _as_atom(expr: Expr) -> Affine:
+    """A term that is no sum: a multiple where one factor is a constant in other words."""
     match expr:
-        case Const():
-            return Affine((), int(expr.value))
-        case Apply(op=op, args=(left, right)) if op.name in ("add", "sub"):
-            return affine(left).plus(affine(right).scaled(1 if op.name == "add" else -1))
         case Apply(op=op, args=(left, right)) if op.name == "mul":
             a, b = affine(left), affine(right)
             if not a.terms:
                 return b.scaled(a.constant)
             if not b.terms:
                 return a.scaled(b.constant)
-            return Affine(((expr, 1),), 0)
-        case Apply(op=op, args=(inner,)) if op.name == "neg":
-            return affine(inner).scaled(-1)
         case _:
-            return Affine(((expr, 1),), 0)
+            pass
+    return Affine(((expr, 1),), 0)
+
+
+def _gather(
+    expr: Expr, factor: int, total: dict[Expr, int], other: Callable[[Expr], Affine]
+) -> int:
+    """Adds `factor` times an int64 term to a total of atoms; gives what is constant of it. Sums,
+    differences and products with a literal are taken apart in one go, whatever their depth; `other`
+    tells the form of what remains."""
+    if isinstance(expr, Const):
+        return factor * int(expr.value)
+    if isinstance(expr, Apply):
+        args = expr.args
+        match expr.op.name:
+            case "add":
+                first = _gather(args[0], factor, total, other)
+                return first + _gather(args[1], factor, total, other)
+            case "sub":
+                first = _gather(args[0], factor, total, other)
+                return first + _gather(args[1], -factor, total, other)
+            case "neg":
+                return _gather(args[0], -factor, total, other)
+            case "mul" if isinstance(args[1], Const):
+                return _gather(args[0], factor * int(args[1].value), total, other)
+            case "mul" if isinstance(args[0], Const):
+                return _gather(args[1], factor * int(args[0].value), total, other)
+    form = other(expr)
+    for atom, times in form.terms:
+        total[atom] = total.get(atom, 0) + factor * times
+    return factor * form.constant
 
 
 def bounds(expr: Expr) -> tuple[int, int]:
@@ -278,16 +312,6 @@ def _remainder(left: Expr, right: Expr) -> Expr | None:
     return None
 
 
-def _sum(left: Expr, right: Expr) -> Expr | None:
-    """k*c*(x // c) + k*(x % c)  ->  k*x."""
-    return _recombine(affine(left).plus(affine(right)))
-
-
-def _difference(left: Expr, right: Expr) -> Expr | None:
-    """As the sum, with the second operand negated."""
-    return _recombine(affine(left).plus(affine(right).scaled(-1)))
-
-
 def _product(left: Expr, right: Expr) -> Expr | None:
     """c * (sum) -> sum of products, for a constant c."""
     a, b = affine(left), affine(right)
@@ -296,11 +320,6 @@ def _product(left: Expr, right: Expr) -> Expr | None:
     if not b.terms:
         return a.scaled(b.constant).expr
     return None
-
-
-def _negation(inner: Expr) -> Expr | None:
-    """-(sum) -> sum of negated terms."""
-    return affine(inner).scaled(-1).expr
 
 
 def _maximum(left: Expr, right: Expr) -> Expr | None:
@@ -361,10 +380,7 @@ def _not(inner: Expr) -> Expr | None:
 
 
 INDEX_RULES: Mapping[str, Callable[..., Expr | None]] = {
-    "add": _sum,
-    "sub": _difference,
     "mul": _product,
-    "neg": _negation,
     "floordiv": _divide,
     "mod": _remainder,
     "max": _maximum,
@@ -373,7 +389,7 @@ INDEX_RULES: Mapping[str, Callable[..., Expr | None]] = {
     "le": _less_equal,
     "eq": _equal,
 }
-"""Rules for operators on int64 operands, by operator."""
+"""Rules for operators on int64 operands, by operator; sums and their kin have an affine form."""
 
 LOGIC_RULES: Mapping[str, Callable[..., Expr | None]] = {"and": _and, "or": _or, "not": _not}
 """Rules for operators on bool operands, by operator."""
@@ -403,25 +419,45 @@ def remembering(memory: Memory) -> Iterator[None]:
         _MEMORY.reset(token)
 
 
-def simplify(expr: Expr) -> Expr:
-    """The term with every index and condition in it simplified, bottom up."""
+def simplify(expr: Expr, values: Mapping[Axis, Expr] = NOTHING) -> Expr:
+    """The term with every index and condition in it simplified, bottom up; of a term in which
+    `values` have taken the place of axes."""
     memory = _MEMORY.get()
-    memo: dict[bytes, Expr] = {} if memory is None else memory.simplified
+    memo: dict[bytes, Expr] = {} if memory is None or values else memory.simplified
 
     def visit(term: Expr) -> Expr:
-        if term.digest in _SIMPLE:
+        if not values and term.digest in _SIMPLE:
             return term
         known = memo.get(term.digest)
         if known is None:
-            known = _rewrite(map_children(term, visit))
-            memo[term.digest] = known
-            if known == term:
+            known = memo[term.digest] = simple(term)
+            if not values and known == term:
                 _SIMPLE.add(term.digest)
         return term if known == term else known
+
+    def simple(term: Expr) -> Expr:
+        if isinstance(term, Axis) and term in values:
+            return simplify(values[term])
+        if _is_sum(term):
+            total: dict[Expr, int] = {}
+            constant = _gather(term, 1, total, form)
+            return _recombine(_affine(total.items(), constant))
+        return _rewrite(map_children(term, visit))
+
+    def form(term: Expr) -> Affine:
+        return affine(_rewrite(map_children(term, visit)) if _is_sum(term) else visit(term))
 
     if len(_SIMPLE) > _REMEMBERED:
         _SIMPLE.clear()
     return visit(expr)
+
+
+_SUMS = frozenset(("add", "sub", "neg", "mul"))
+
+
+def _is_sum(term: Expr) -> bool:
+    """Whether a term is an index that `_gather` takes apart, as far as it can."""
+    return isinstance(term, Apply) and term.dtype == int64 and term.op.name in _SUMS
 
 
 def simplify_tensor(tensor: TensorExpr) -> TensorExpr:
@@ -488,7 +524,7 @@ def _floor_divide(form: Affine, divisor: int) -> Expr:
 
 
 def _recombine(form: Affine) -> Expr:
-    """Replace `k*c*(x // c) + k*(x % c)` by `k*x` wherever the pair occurs."""
+    """The term of a sum: k*c*(x // c) + k*(x % c) -> k*x, wherever the pair occurs."""
     for atom, factor in form.terms:
         match atom:
             case Apply(op=op, args=(inner, Const(value=value))) if op.name == "mod":

@@ -25,6 +25,7 @@ from tensorgen.expr import (
     const,
     expression_text,
     select,
+    substitute,
     walk,
 )
 from tensorgen.simplify import (
@@ -123,6 +124,16 @@ def test_values_are_kept_at_every_point(term: Expr) -> None:
 def test_simplifying_again_changes_nothing(term: Expr) -> None:
     once = simplify(term)
     assert simplify(once) is once, f"{term} -> {once} -> {simplify(once)}"
+
+
+@given(st.one_of(index_terms(), conditions()), st.lists(index_terms(), min_size=2, max_size=2))
+@settings(deadline=None, max_examples=300)
+def test_terms_in_place_of_axes_are_as_if_written_there(term: Expr, others: list[Expr]) -> None:
+    values = dict(zip(AXES[1:], others, strict=False))
+    written = substitute(term, lambda t: values.get(t) if isinstance(t, Axis) else None)
+    for point in POINTS:
+        assert value_at(simplify(term, values), point) == value_at(written, point)
+    assert simplify(term, values) == simplify(simplify(term, values))
 
 
 @given(index_terms())
