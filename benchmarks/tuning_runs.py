@@ -1,16 +1,16 @@
 """Tunings side by side: cases tuned by several searches with several seeds, each from scratch.
 
 What it does: measures trials for the kernels of each case, one variant of the search after the
-other with each seed, so that a machine that changes does so for all of them, and keeps how fast the
-case was after so many trials. Figures are gains over the schedules with zero trials of the same
-run, which take turns with its trials: they do not follow the machine's clock.
+other with each seed, so that a machine that changes does so for all of them, and tells how fast the
+case was for who stopped after so many trials. Figures are gains over the schedules with zero trials
+in a race behind the trials: what seemed best in them may only have been lucky.
 What it does not: judge (`tuning_tables`).
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
@@ -21,13 +21,13 @@ from tasor.suites.sources import Source
 from tasor.tune_request import TuneRequest, objective_of
 from tensorgen.calibration import calibrated
 from tensorgen.machine import Machine
+from tensorgen.schedule import Schedule
 from tensorgen.task import Task
-from tensorgen.tune.learning_curve import CurvePoint
 from tensorgen.tune.local_measurer import LocalMeasurer
 from tensorgen.tune.measurer import Measurer
 from tensorgen.tune.records import TrialRecords
 from tensorgen.tune.task_scheduler import Network
-from tensorgen.tune.task_search import TuneSettings
+from tensorgen.tune.task_search import Choice, TuneSettings
 from tensorgen.tune.trial import setting_of
 from tensorgen.tune.tuning import Tuning
 from tensorgen.version import tasor_version
@@ -57,15 +57,15 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One tuning of a case. `gains` say how many times as fast as with zero trials it was after so
-    many trials for each kernel (`milestones`), and `raced` what a last race found with kernels
-    built as a library builds them. `seconds` are those of the trials."""
+    """One tuning of a case. `gains` say how many times as fast as with zero trials it was for who
+    stopped after so many trials for each kernel (`milestones`): with the schedules that a tuning
+    takes then, built as a library builds them, all in one race. `seconds` are those of the trials.
+    """
 
     case: str
     variant: str
     seed: int
     gains: tuple[float, ...]
-    raced: float
     seconds: float
 
 
@@ -138,32 +138,42 @@ def run(
             setting_of(target, threads, tasor_version()),
             objective=objective_of(request, []),
         )  # fmt: skip
-        for _ in tuning.run(measurer):
-            pass
-        choices = tuning.choices(racer)
-    curve = tuning.history.curve(case.network)
-    raced = [
-        (count, choices[task])
-        for task, count in case.network.counts.items()
-        if choices[task].seconds < inf
-    ]
-    before = sum(count * choice.zero_trial_seconds for count, choice in raced)
-    after = sum(count * choice.seconds for count, choice in raced)
+        stops = [count * len(case.tasks) for count in milestones(trials)]
+        finalists: list[dict[str, Sequence[Schedule]]] = []
+
+        def stopped() -> None:
+            finalists.append({name: task.finalists for name, task in tuning.searches.items()})
+
+        for progress in tuning.run(measurer):
+            while len(finalists) < len(stops) and progress.trials >= stops[len(finalists)]:
+                stopped()
+        # A tuning that found nothing left to try has made fewer trials.
+        while len(finalists) < len(stops):
+            stopped()
+        choices = {
+            name: search.begin_choices(racer, [groups[name] for groups in finalists])()
+            for name, search in tuning.searches.items()
+        }
     return Run(
         case.name,
         variant.name,
         seed,
-        gains_at(curve, [count * len(case.tasks) for count in milestones(trials)]),
-        before / after if after else 1.0,
+        tuple(
+            gain_of(case.network, {name: made[n] for name, made in choices.items()})
+            for n in range(len(stops))
+        ),
         tuning.history.seconds,
     )
 
 
-def gains_at(curve: Sequence[CurvePoint], trials: Sequence[int]) -> tuple[float, ...]:
-    """How many times as fast as in the beginning a network was after so many trials."""
-    if not curve:
-        return tuple(1.0 for _ in trials)
-    return tuple(
-        curve[0].latency / [point for point in curve if point.trials <= count][-1].latency
-        for count in trials
-    )
+def gain_of(network: Network, choices: Mapping[str, Choice]) -> float:
+    """How many times as fast a network's kernels are as with zero trials; those that nobody raced
+    are left out."""
+    raced = [
+        (count, choices[task])
+        for task, count in network.counts.items()
+        if choices[task].seconds < inf
+    ]
+    before = sum(count * choice.zero_trial_seconds for count, choice in raced)
+    after = sum(count * choice.seconds for count, choice in raced)
+    return before / after if after else 1.0

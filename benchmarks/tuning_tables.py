@@ -25,29 +25,26 @@ from tensorgen.target import host_target
 
 
 def median_gains(found: Sequence[Run], case: str, variant: str) -> tuple[float, ...]:
-    """The medians over seeds of a case's gains: one for each milestone, and that of the race."""
+    """The medians over seeds of a case's gains, one for each milestone."""
     own = [run for run in found if (run.case, run.variant) == (case, variant)]
-    columns = zip(*(run.gains for run in own), strict=True)
-    return (*map(median, columns), median(run.raced for run in own))
+    return tuple(map(median, zip(*(run.gains for run in own), strict=True)))
 
 
 def mean_shares(found: Sequence[Run], variant: str) -> tuple[float, ...]:
     """The geometric means over cases of the median gains, each over the largest that a search has
-    for the case in the end: in trials, and in the race."""
+    for the case in the end."""
     cases = list(dict.fromkeys(run.case for run in found))
     names = list(dict.fromkeys(run.variant for run in found))
     shares = []
     for case in cases:
-        ends = [median_gains(found, case, name)[-2:] for name in names]
-        in_trials, in_race = (max(column) for column in zip(*ends, strict=True))
-        *gains, raced = median_gains(found, case, variant)
-        shares.append((*(gain / in_trials for gain in gains), raced / in_race))
+        most = max(median_gains(found, case, name)[-1] for name in names)
+        shares.append(tuple(gain / most for gain in median_gains(found, case, variant)))
     return tuple(prod(column) ** (1 / len(cases)) for column in zip(*shares, strict=True))
 
 
 def titles(trials: int) -> list[str]:
-    """The columns of a table: trials for each kernel, and the race behind them."""
-    return [*(f"{count} trials" for count in milestones(trials)), "raced"]
+    """The columns of a table: trials for each kernel."""
+    return [f"{count} trials" for count in milestones(trials)]
 
 
 def markdown(
@@ -69,10 +66,10 @@ def markdown(
         f"{host_target().name}, threads: {arguments.threads}, seeds: {arguments.seeds}; "
         f"{len(found)} tunings, {seconds:.0f} s of trials.",
         "",
-        "Each tuning starts with nothing but the schedules with zero trials, and measures all its",
-        "trials; columns are trials for each kernel of a case. `raced` is what is left of the gain",
-        "when the best schedules are built as a library builds them and raced with those without",
-        "trials. `random` draws in the same space, from the same start.",
+        "Each tuning starts with nothing but the schedules with zero trials. Columns are what who",
+        "stops after so many trials for each kernel of a case has then: the best schedules so far,",
+        "built as a library builds them and raced with those without trials. `random` draws in the",
+        "same space, from the same start.",
         "",
         "## All cases",
         "",
@@ -136,8 +133,7 @@ def compare(arguments: argparse.Namespace, variants: Sequence[Variant], program:
     for run in made:
         found.append(run)
         progress.print(
-            f"{run.case}, {run.variant}, seed {run.seed}: {run.gains[-1]:.3f}, raced "
-            f"{run.raced:.3f}, {run.seconds:.1f} s",
+            f"{run.case}, {run.variant}, seed {run.seed}: {run.gains[-1]:.3f}, {run.seconds:.1f} s",
             markup=False,
         )
     table = Table("search", *titles(arguments.trials), title="share of the largest gain")

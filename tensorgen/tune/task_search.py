@@ -13,7 +13,7 @@ as fast, those that seem best were lucky, and only a second look tells.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, inf
 from statistics import median
@@ -266,23 +266,43 @@ class TaskSearch:
         """The candidates that have figures, the fastest first."""
         return sorted(self._figures, key=self._seconds)
 
-    def begin_choice(self, measurer: Measurer) -> Callable[[], Choice]:
-        """Begin to race the fastest schedules; what is given waits for the fastest of them, as a
-        library has it. Raises MeasureError, then or later."""
+    @property
+    def finalists(self) -> tuple[Schedule, ...]:
+        """The fastest schedules so far that are worth a race with the one with zero trials."""
         schedules = map(self._schedule, self._ranked())
-        finalists = [s for s in schedules if s != self.zero_trial][:FINALISTS]
-        if not finalists:
-            return lambda: Choice(self.zero_trial, inf, inf, False)
-        measured = measurer.begin(self.task, finalists, self.zero_trial, traffic=self._traffic)
-        return lambda: self._choice(finalists, measured())
+        return tuple(s for s in schedules if s != self.zero_trial)[:FINALISTS]
 
-    def _choice(self, finalists: Sequence[Schedule], measured: Measured) -> Choice:
-        self.missing = self.missing or measured.missing
-        before = measured.incumbent_seconds
-        seconds, winner = min(
-            (inf if isinstance(outcome, NotMeasured) else seconds_of(outcome), place)
-            for place, outcome in enumerate(measured.outcomes)
-        )
-        if seconds < inf and seconds <= WORTH * before:
-            return Choice(finalists[winner], seconds, before, True)
+    def begin_choice(self, measurer: Measurer) -> Callable[[], Choice]:
+        """Begin to race the finalists; what is given waits for the fastest of them, as a library
+        has it. Raises MeasureError, then or later."""
+        choices = self.begin_choices(measurer, [self.finalists])
+        return lambda: choices()[0]
+
+    def begin_choices(
+        self, measurer: Measurer, groups: Sequence[Sequence[Schedule]]
+    ) -> Callable[[], tuple[Choice, ...]]:
+        """The same with several groups of finalists, which are in one race: a choice for each."""
+        entered = tuple(dict.fromkeys(schedule for group in groups for schedule in group))
+        if not entered:
+            return lambda: tuple(Choice(self.zero_trial, inf, inf, False) for _ in groups)
+        measured = measurer.begin(self.task, entered, self.zero_trial, traffic=self._traffic)
+
+        def choices() -> tuple[Choice, ...]:
+            race = measured()
+            self.missing = self.missing or race.missing
+            seconds = {
+                schedule: inf if isinstance(outcome, NotMeasured) else seconds_of(outcome)
+                for schedule, outcome in zip(entered, race.outcomes, strict=True)
+            }
+            return tuple(self._choice(group, seconds, race.incumbent_seconds) for group in groups)
+
+        return choices
+
+    def _choice(
+        self, finalists: Sequence[Schedule], seconds: Mapping[Schedule, float], before: float
+    ) -> Choice:
+        winner = min(finalists, key=lambda schedule: seconds[schedule], default=self.zero_trial)
+        took = seconds.get(winner, inf)
+        if took < inf and took <= WORTH * before:
+            return Choice(winner, took, before, True)
         return Choice(self.zero_trial, before, before, False)

@@ -71,6 +71,22 @@ def test_trials_are_spent_kept_and_worth_it(records: TrialRecords) -> None:
         assert choice.seconds == pytest.approx(min(seconds_of(t.outcome) for t in on_file))
 
 
+def test_groups_of_finalists_run_one_race(records: TrialRecords) -> None:
+    work = tuning(records, 24)
+    list(work.run(StandIn()))
+    search, measurer = work.searches["large"], StandIn()
+    first, *others = search.finalists
+    groups = [(), others, (first, *others)]
+    nothing, second, best = search.begin_choices(measurer, groups)()
+    assert measurer.batches == [(LARGE, len(search.finalists))]
+    assert (nothing.schedule, nothing.is_tuned) == (search.zero_trial, False)
+    assert nothing.seconds == nothing.zero_trial_seconds == best.zero_trial_seconds
+    assert best == search.begin_choice(StandIn())()
+    assert best.schedule == first
+    assert best.seconds <= second.seconds
+    assert second.schedule in (*others, search.zero_trial)
+
+
 def test_few_trials_are_for_every_task(records: TrialRecords) -> None:
     work = tuning(records, 3)
     list(work.run(StandIn()))
