@@ -27,7 +27,7 @@ from tensorgen.tune.local_measurer import LocalMeasurer
 from tensorgen.tune.measurer import Measurer
 from tensorgen.tune.records import TrialRecords
 from tensorgen.tune.task_scheduler import Network
-from tensorgen.tune.task_search import Choice, TuneSettings
+from tensorgen.tune.task_search import RACES, Choice, TaskSearch, TuneSettings
 from tensorgen.tune.trial import setting_of
 from tensorgen.tune.tuning import Tuning
 from tensorgen.version import tasor_version
@@ -59,7 +59,7 @@ class Prepared:
 class Run:
     """One tuning of a case. `gains` say how many times as fast as with zero trials it was for who
     stopped after so many trials for each kernel (`milestones`): with the schedules that a tuning
-    takes then, built as a library builds them, all in one race. `seconds` are those of the trials.
+    takes then, all in the same races. `seconds` are those of the trials.
     """
 
     case: str
@@ -151,7 +151,7 @@ def run(
         while len(finalists) < len(stops):
             stopped()
         choices = {
-            name: search.begin_choices(racer, [groups[name] for groups in finalists])()
+            name: _choices(search, racer, [groups[name] for groups in finalists])
             for name, search in tuning.searches.items()
         }
     return Run(
@@ -164,6 +164,15 @@ def run(
         ),
         tuning.history.seconds,
     )
+
+
+def _choices(
+    search: TaskSearch, racer: Measurer, groups: Sequence[Sequence[Schedule]]
+) -> tuple[Choice, ...]:
+    """What is taken of each group of finalists, after races of all of them."""
+    entered = [schedule for group in groups for schedule in group]
+    races = [search.begin_race(racer, entered)() for _ in range(RACES)]
+    return tuple(search.choice(races, group) for group in groups)
 
 
 def gain_of(network: Network, choices: Mapping[str, Choice]) -> float:

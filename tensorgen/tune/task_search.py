@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, inf
-from statistics import median
+from statistics import median, median_low
 
 from tensorgen.machine import Machine
 from tensorgen.schedule import Schedule
@@ -39,6 +39,10 @@ FINALISTS = 3
 
 WORTH = 0.99
 """A schedule is taken if it needs at most this part of the time of the one with zero trials."""
+
+RACES = 3
+"""Races of a schedule that is taken, which counts by their median: what disturbs a machine may last
+longer than one race."""
 
 USUAL_BATCH = 16
 """Trials that are measured together."""
@@ -93,6 +97,20 @@ class Choice:
     seconds: float
     zero_trial_seconds: float
     is_tuned: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Race:
+    """Seconds of schedules that were built as a library builds them and timed side by side: of the
+    one with zero trials and of its rivals, `inf` for one that nobody measured."""
+
+    zero_trial_seconds: float
+    seconds: Mapping[Schedule, float]
+
+    def share(self, schedule: Schedule) -> float:
+        """The part of the time of the one with zero trials that a rival needs."""
+        seconds = self.seconds[schedule]
+        return seconds / self.zero_trial_seconds if seconds < inf else inf
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -272,37 +290,32 @@ class TaskSearch:
         schedules = map(self._schedule, self._ranked())
         return tuple(s for s in schedules if s != self.zero_trial)[:FINALISTS]
 
-    def begin_choice(self, measurer: Measurer) -> Callable[[], Choice]:
-        """Begin to race the finalists; what is given waits for the fastest of them, as a library
-        has it. Raises MeasureError, then or later."""
-        choices = self.begin_choices(measurer, [self.finalists])
-        return lambda: choices()[0]
-
-    def begin_choices(
-        self, measurer: Measurer, groups: Sequence[Sequence[Schedule]]
-    ) -> Callable[[], tuple[Choice, ...]]:
-        """The same with several groups of finalists, which are in one race: a choice for each."""
-        entered = tuple(dict.fromkeys(schedule for group in groups for schedule in group))
+    def begin_race(self, measurer: Measurer, schedules: Iterable[Schedule]) -> Callable[[], Race]:
+        """Begin to race schedules with the one with zero trials; what is given waits for the
+        result. Raises MeasureError, then or later."""
+        entered = tuple(dict.fromkeys(schedules))
         if not entered:
-            return lambda: tuple(Choice(self.zero_trial, inf, inf, False) for _ in groups)
+            return lambda: Race(inf, {})
         measured = measurer.begin(self.task, entered, self.zero_trial, traffic=self._traffic)
 
-        def choices() -> tuple[Choice, ...]:
-            race = measured()
-            self.missing = self.missing or race.missing
+        def race() -> Race:
+            found = measured()
+            self.missing = self.missing or found.missing
             seconds = {
                 schedule: inf if isinstance(outcome, NotMeasured) else seconds_of(outcome)
-                for schedule, outcome in zip(entered, race.outcomes, strict=True)
+                for schedule, outcome in zip(entered, found.outcomes, strict=True)
             }
-            return tuple(self._choice(group, seconds, race.incumbent_seconds) for group in groups)
+            return Race(found.incumbent_seconds, seconds)
 
-        return choices
+        return race
 
-    def _choice(
-        self, finalists: Sequence[Schedule], seconds: Mapping[Schedule, float], before: float
-    ) -> Choice:
-        winner = min(finalists, key=lambda schedule: seconds[schedule], default=self.zero_trial)
-        took = seconds.get(winner, inf)
-        if took < inf and took <= WORTH * before:
-            return Choice(winner, took, before, True)
+    def choice(self, races: Sequence[Race], finalists: Sequence[Schedule]) -> Choice:
+        """The fastest of finalists that ran in all these races, if it is worth it."""
+        middle = {one: median_low(race.share(one) for race in races) for one in finalists}
+        winner = min(finalists, key=lambda one: middle[one], default=self.zero_trial)
+        worth = bool(finalists) and middle[winner] <= WORTH
+        race = next((r for r in races if worth and r.share(winner) == middle[winner]), races[-1])
+        before = race.zero_trial_seconds
+        if worth:
+            return Choice(winner, race.seconds[winner], before, True)
         return Choice(self.zero_trial, before, before, False)

@@ -36,7 +36,7 @@ from tensorgen.tune.task_scheduler import (
     next_task,
     slopes,
 )
-from tensorgen.tune.task_search import Begun, Choice, TaskSearch, TuneSettings
+from tensorgen.tune.task_search import RACES, Begun, Choice, Race, TaskSearch, TuneSettings
 from tensorgen.tune.trial import Setting, Trial, trial_in
 
 AHEAD_OF_ITS_OWN = 1
@@ -202,15 +202,32 @@ class Tuning:
             self._unsaved = []
 
     def choices(self, measurer: Measurer) -> dict[str, Choice]:
-        """The schedule of each task, built as a library builds it. Raises MeasureError."""
-        waiting: deque[tuple[str, Callable[[], Choice]]] = deque()
+        """The schedule of each task, built as a library builds it. Those that win a race have to
+        win again, behind those of all other tasks. Raises MeasureError."""
+        finalists = {name: search.finalists for name, search in self.searches.items()}
+        races: dict[str, list[Race]] = {name: [] for name in finalists}
         choices: dict[str, Choice] = {}
-        for name, search in self.searches.items():
-            waiting.append((name, search.begin_choice(measurer)))
+        for _ in range(RACES):
+            for name, race in self._raced(measurer, finalists).items():
+                # One that nobody is left to run says nothing of those before it.
+                if not races[name] or race.zero_trial_seconds < inf:
+                    races[name].append(race)
+                choices[name] = self.searches[name].choice(races[name], finalists[name])
+            finalists = {name: (c.schedule,) for name, c in choices.items() if c.is_tuned}
+        return choices
+
+    def _raced(
+        self, measurer: Measurer, entered: Mapping[str, Sequence[Schedule]]
+    ) -> dict[str, Race]:
+        """A race for each of these tasks; the compilers are at work on the next ones meanwhile."""
+        waiting: deque[tuple[str, Callable[[], Race]]] = deque()
+        found: dict[str, Race] = {}
+        for name, schedules in entered.items():
+            waiting.append((name, self.searches[name].begin_race(measurer, schedules)))
             if len(waiting) > measurer.ahead:
-                first, choice = waiting.popleft()
-                choices[first] = choice()
-        return choices | {name: choice() for name, choice in waiting}
+                first, race = waiting.popleft()
+                found[first] = race()
+        return found | {name: race() for name, race in waiting}
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -26,7 +26,7 @@ from tensorgen.tune.task_scheduler import (
     Objective,
     TotalLatency,
 )
-from tensorgen.tune.task_search import SECOND_LOOKS, Choice, TuneSettings
+from tensorgen.tune.task_search import RACES, SECOND_LOOKS, Choice, Race, TuneSettings
 from tensorgen.tune.trial import Setting, Trial
 from tensorgen.tune.tuning import AHEAD_OF_ITS_OWN, Tuning
 from tensorgen.tune.weights_place import WeightsPlace
@@ -71,20 +71,32 @@ def test_trials_are_spent_kept_and_worth_it(records: TrialRecords) -> None:
         assert choice.seconds == pytest.approx(min(seconds_of(t.outcome) for t in on_file))
 
 
-def test_groups_of_finalists_run_one_race(records: TrialRecords) -> None:
+def test_a_schedule_is_taken_by_the_median_of_its_races(records: TrialRecords) -> None:
     work = tuning(records, 24)
     list(work.run(StandIn()))
-    search, measurer = work.searches["large"], StandIn()
-    first, *others = search.finalists
-    groups = [(), others, (first, *others)]
-    nothing, second, best = search.begin_choices(measurer, groups)()
-    assert measurer.batches == [(LARGE, len(search.finalists))]
-    assert (nothing.schedule, nothing.is_tuned) == (search.zero_trial, False)
-    assert nothing.seconds == nothing.zero_trial_seconds == best.zero_trial_seconds
-    assert best == search.begin_choice(StandIn())()
-    assert best.schedule == first
-    assert best.seconds <= second.seconds
-    assert second.schedule in (*others, search.zero_trial)
+    search = work.searches["large"]
+    usual, (slow, fast, *_) = search.zero_trial, search.finalists
+    lucky = Race(1.0, {slow: 0.5, fast: 0.9})
+    later = Race(2.0, {slow: 2.2, fast: 1.8})
+    assert search.choice([lucky], (slow, fast)) == Choice(slow, 0.5, 1.0, True)
+    assert search.choice([lucky, later], (slow,)) == Choice(slow, 0.5, 1.0, True)
+    assert search.choice([lucky, later, later], (slow,)) == Choice(usual, 2.0, 2.0, False)
+    assert search.choice([lucky, later, later], (slow, fast)) == Choice(fast, 0.9, 1.0, True)
+    assert search.choice([later], ()) == Choice(usual, 2.0, 2.0, False)
+    unmeasured = Race(1.0, {slow: inf, fast: inf})
+    assert search.choice([unmeasured], (slow, fast)) == Choice(usual, 1.0, 1.0, False)
+
+
+def test_who_wins_a_race_has_to_win_again(records: TrialRecords) -> None:
+    work = tuning(records, 24)
+    list(work.run(StandIn()))
+    measurer = StandIn()
+    choices = work.choices(measurer)
+    assert all(choice.is_tuned for choice in choices.values())
+    finalists = {search.task: len(search.finalists) for search in work.searches.values()}
+    everybody = list(finalists.items())
+    winners = [(task, 1) for task in finalists]
+    assert measurer.batches == [*everybody, *winners * (RACES - 1)]
 
 
 def test_few_trials_are_for_every_task(records: TrialRecords) -> None:
@@ -253,6 +265,26 @@ def test_without_a_final_race_nothing_changes(records: TrialRecords) -> None:
     for name, choice in work.choices(Nobody()).items():
         assert choice == Choice(work.searches[name].zero_trial, inf, inf, False)
     assert work.missing == NotMeasured("nobody is there")
+
+
+def test_who_won_stays_if_nobody_is_left_to_race_again(records: TrialRecords) -> None:
+    class Leaving(StandIn):
+        def measure(
+            self,
+            task: Task,
+            schedules: Sequence[Schedule],
+            incumbent: Schedule,
+            *,
+            traffic: float = inf,
+        ) -> Measured:
+            found = super().measure(task, schedules, incumbent, traffic=traffic)
+            gone = NotMeasured("the worker left")
+            return found if len(self.batches) <= 2 else Measured((gone,) * len(schedules), gone)
+
+    work = tuning(records, 24)
+    list(work.run(StandIn()))
+    choices = work.choices(Leaving())
+    assert all(choice.is_tuned and choice.seconds < inf for choice in choices.values())
 
 
 def test_trials_are_as_in_the_run_that_they_are_for(records: TrialRecords) -> None:
