@@ -59,8 +59,7 @@ class Prepared:
 class Run:
     """One tuning of a case. `gains` say how many times as fast as with zero trials it was for who
     stopped after so many trials for each kernel (`milestones`): with the schedules that a tuning
-    takes then, all in the same races. `seconds` are those of the trials.
-    """
+    takes then, all in the same races. `seconds` are those of the trials."""
 
     case: str
     variant: str

@@ -113,14 +113,14 @@ def _contraction_of(task: Task, axis_names: str) -> Contraction | None:
     axes, values = split_axes([*terms, *places], (*stage.axes, *body.axes), names)
     reduction = tuple(axis for axis in axes if axis in _all_free(values, body.axes))
     axes = tuple(axis for axis in axes if axis not in reduction)
-    terms = [replaced(term, values) for term in terms]
-    result, value = replaced(result, values), replaced(value, values)
+    terms = [simplify(term, values) for term in terms]
+    result, value = simplify(result, values), simplify(value, values)
     factors = [affine(term) for term in terms]
     if any(not isinstance(atom, Axis) for factor in factors for atom, _ in factor.terms):
         return None
     prologue = None
     if made:
-        places = [replaced(place, values) for place in places]
+        places = [simplify(place, values) for place in places]
         prologue = prologue_of(made[0], task.stages[0], places)
         if prologue is None:
             return None
@@ -131,16 +131,11 @@ def _contraction_of(task: Task, axis_names: str) -> Contraction | None:
         (left.operand, right.operand),
         (factors[0], factors[1]),
         body.dtype,
-        replaced(result, dict(ones)),
-        flat_loads(replaced(value, dict(ones))),
+        simplify(result, dict(ones)),
+        flat_loads(simplify(value, dict(ones))),
         len(task.inputs) + first,
         prologue,
     )
-
-
-def replaced(expr: Expr, values: dict[Axis, Expr]) -> Expr:
-    """The term with values in place of axes, simplified."""
-    return simplify(substitute(expr, lambda t: values.get(t) if isinstance(t, Axis) else None))
 
 
 def split_axes(
@@ -161,8 +156,8 @@ def split_axes(
         position = current.index(axis)
         current[position : position + 1] = [outer, inner]
         step: dict[Axis, Expr] = {axis: outer * size + inner}
-        remaining = [replaced(term, step) for term in remaining]
-        values = {old: replaced(value, step) for old, value in values.items()}
+        remaining = [simplify(term, step) for term in remaining]
+        values = {old: simplify(value, step) for old, value in values.items()}
         if axis in axes:
             values[axis] = step[axis]
     return tuple(current), values
@@ -202,11 +197,11 @@ def _epilogue(task: Task, position: int) -> tuple[Expr, Expr] | None:
     if len(sums) != 1 or made != sums or any(isinstance(term, Reduce) for term in walk(last.body)):
         return None
     axes, values = split_axes(sums[0].indices, last.axes, itertools.count(EPILOGUE_BASE))
-    indices = [replaced(index, values) for index in sums[0].indices]
+    indices = [simplify(index, values) for index in sums[0].indices]
     inverse = inverse_axes(indices, stage.axes, axes)
     if inverse is None:
         return None
-    positions = {axis: replaced(values.get(axis, axis), inverse) for axis in last.axes}
+    positions = {axis: simplify(values.get(axis, axis), inverse) for axis in last.axes}
     value = substitute(
         last.body,
         lambda t: (
@@ -218,7 +213,7 @@ def _epilogue(task: Task, position: int) -> tuple[Expr, Expr] | None:
         ),
     )
     index = flat_index(last.axes, last.type.shape)
-    return replaced(index, positions), simplify(value)
+    return simplify(index, positions), simplify(value)
 
 
 def inverse_axes(
@@ -332,10 +327,10 @@ def _merged(contraction: Contraction, axes: list[Axis]) -> tuple[Contraction, li
             continue
         merged = Axis(inner.position, outer.extent * inner.extent, merged_name(outer, inner))
         values: dict[Axis, Expr] = {outer: const(0, int64), inner: merged}
-        first, second = (affine(replaced(f.expr, values)) for f in contraction.factors)
+        first, second = (affine(simplify(f.expr, values)) for f in contraction.factors)
         prologue = contraction.prologue
         if prologue is not None:
-            places = tuple(affine(replaced(i.expr, values)) for i in prologue.indices)
+            places = tuple(affine(simplify(i.expr, values)) for i in prologue.indices)
             prologue = replace(prologue, indices=places)
         contraction = replace(
             contraction,
@@ -345,8 +340,8 @@ def _merged(contraction: Contraction, axes: list[Axis]) -> tuple[Contraction, li
                 merged if a == inner else a for a in contraction.reduction if a != outer
             ),
             factors=(first, second),
-            result=replaced(contraction.result, values),
-            epilogue=replaced(contraction.epilogue, values),
+            result=simplify(contraction.result, values),
+            epilogue=simplify(contraction.epilogue, values),
         )
         axes = [*axes[:position], merged, *axes[position + 2 :]]
     return contraction, axes

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import gcd, prod
 
-from tensorgen.contraction import Contraction, replaced
+from tensorgen.contraction import Contraction
 from tensorgen.expr import Axis, Expr, Tensor, compute, const
 from tensorgen.flat import flat_index, index_terms, mergeable, merged_name
 from tensorgen.prologue import Prologue
@@ -125,13 +125,13 @@ def _merged(
         both = Axis(two.position, one.extent * two.extent, merged_name(one, two))
         values: dict[Axis, Expr] = {one: const(0, int64), two: both}
         first, second = contraction.factors
-        moved = affine(replaced(other.expr, values))
+        moved = affine(simplify(other.expr, values))
         contraction = replace(
             contraction,
             axes=tuple(both if a == two else a for a in contraction.axes if a != one),
             factors=(first, moved) if factor == 0 else (moved, second),
-            result=replaced(contraction.result, values),
-            epilogue=replaced(contraction.epilogue, values),
+            result=simplify(contraction.result, values),
+            epilogue=simplify(contraction.epilogue, values),
         )
         joined = _Dimension(both.extent, affine(both), inner.step, two.extent, outer.step)
         return contraction, (*dimensions[:position], joined, *dimensions[position + 2 :])

@@ -19,7 +19,6 @@ from tensorgen.expr import (
     const,
     free_axes,
     select,
-    substitute,
 )
 from tensorgen.loop import If, Stmt, Store
 from tensorgen.simplify import simplify
@@ -60,7 +59,7 @@ def shared_choices(axes: Collection[Axis], store: Store, leaf: Leaf) -> tuple[St
 
 
 def _at_zero(term: Expr, axis: Axis) -> Expr:
-    return simplify(substitute(term, lambda t: const(0, int64) if t == axis else None))
+    return simplify(term, {axis: const(0, int64)})
 
 
 def _conjuncts(condition: Expr) -> Iterator[Expr]:

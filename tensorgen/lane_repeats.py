@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tensorgen.expr import Apply, Axis, Const, Expr, free_axes, substitute, walk
+from tensorgen.expr import Apply, Axis, Const, Expr, free_axes, walk
 from tensorgen.loop import For, LoopKind, Numbers, Stmt, Store
 from tensorgen.simplify import simplify
 
@@ -47,6 +47,6 @@ def _at(store: Store, lane: Axis, place: Expr) -> Store:
     """The store at a place along the lanes."""
 
     def moved(term: Expr) -> Expr:
-        return simplify(substitute(term, lambda t: place if t == lane else None))
+        return simplify(term, {lane: place})
 
     return replace(store, index=moved(store.index), value=moved(store.value))

@@ -12,6 +12,7 @@ import re
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -198,17 +199,8 @@ class Library:
         Raises as `run_into`; the function raises RunError if the library refuses to run.
         """
         buffers = self._all_buffers(arrays, outputs)
-        self._expected_inputs.require(self.name, arrays)
-        self._expected_outputs.require(self.name, outputs)
-        function, arena, leading = self._function, self._arena, self._weights
-        following = (self.arena_bytes, *buffers)
-
-        def call() -> None:
-            status = function(*leading, arena(), *following)
-            if status != 0:
-                raise self._refusal(status)
-
-        return call
+        self._require(arrays, outputs)
+        return partial(self._call, buffers, arrays, outputs)
 
     def addresses(
         self, arrays: Sequence[Array], outputs: Sequence[Array]
@@ -218,8 +210,7 @@ class Library:
 
         They are good for as long as the library and the arrays are there. Raises as `run_into`.
         """
-        self._expected_inputs.require(self.name, arrays)
-        self._expected_outputs.require(self.name, outputs)
+        self._require(arrays, outputs)
         first = (*self._weights, self._arena())
         address = self._address
         return (
@@ -239,15 +230,16 @@ class Library:
         status = self._function(*self._weights, self._arena(), self.arena_bytes, *buffers)
         if status != 0:
             if status == _MISALIGNED:
-                self._expected_inputs.require(self.name, arrays)
-                self._expected_outputs.require(self.name, outputs)
-            raise self._refusal(status)
+                self._require(arrays, outputs)
+            reason = _STATUS_TEXTS.get(
+                status, f"expected status 0, got {status}; the library and its caller do not match"
+            )
+            raise RunError(f"{self.name}_run: {reason}")
 
-    def _refusal(self, status: int) -> RunError:
-        reason = _STATUS_TEXTS.get(
-            status, f"expected status 0, got {status}; the library and its caller do not match"
-        )
-        return RunError(f"{self.name}_run: {reason}")
+    def _require(self, arrays: Sequence[Array], outputs: Sequence[Array]) -> None:
+        """InputError if one of the arrays does not match its port, or its memory does not."""
+        self._expected_inputs.require(self.name, arrays)
+        self._expected_outputs.require(self.name, outputs)
 
     def _all_buffers(self, arrays: Sequence[Array], outputs: Sequence[Array]) -> list[Any]:
         """The memory of inputs and of outputs, for C; InputError if one does not match its port or

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from tensorgen.contraction import SPLIT_BASE, replaced, split_axes
+from tensorgen.contraction import SPLIT_BASE, split_axes
 from tensorgen.expr import Axis, Expr, Load, const, map_children
 from tensorgen.flat import FlatStage, flat_index, index_terms, merge_axes
 from tensorgen.lane_choices import shared_choices
@@ -57,7 +57,7 @@ def slab_loops(
     value = _over_buffers(replace_axes(stage.body, places), inputs)
     place = _place(axes, slab.strides)
     split, parts = split_axes(tuple(index_terms(value)), axes, itertools.count(SPLIT_BASE))
-    value, place = replaced(value, parts), replaced(place, parts)
+    value, place = simplify(value, parts), simplify(place, parts)
     flat = FlatStage(tuple(axis for axis in split if axis.extent != 1), place, value)
     if slab.turned is not None:
         turned = TurnedSlab(flat, axes[slab.turned], inputs, target, numbers, lanes)
@@ -97,19 +97,19 @@ class TurnedSlab:
         block = self.numbers.axis(f"{self.row.name}_o", count)
         *outer, column = (axis for axis in self.stage.axes if axis != self.row)
         here: dict[Axis, Expr] = {self.row: block * self.lanes + row}
-        index, body = replaced(self.stage.index, here), replaced(self.stage.body, here)
+        index, body = simplify(self.stage.index, here), simplify(self.stage.body, here)
         return replace(self, stage=FlatStage((*outer, block, row, column), index, body), row=row)
 
     def loops(self, *, parallel: bool) -> tuple[Stmt, ...]:
         """The loops over the other axes, and blocks in them."""
         *outer, column = (axis for axis in self.stage.axes if axis != self.row)
         loops = {axis: self.numbers.axis(axis.name, axis.extent) for axis in outer}
-        value, place = (replaced(e, dict(loops)) for e in (self.stage.body, self.stage.index))
+        value, place = (simplify(e, dict(loops)) for e in (self.stage.body, self.stage.index))
         statements: list[Stmt] = []
         for first, last in pieces(value, column, 1):
             reached = self.numbers.axis(column.name, last - first)
             there: dict[Axis, Expr] = {column: simplify(reached + first)}
-            store = Store(self.target, replaced(place, there), replaced(value, there))
+            store = Store(self.target, simplify(place, there), simplify(value, there))
             made = partial(self._copied, reached)
             statements += shared_choices((reached, self.row), store, made)
         kind = LoopKind.PARALLEL if parallel else LoopKind.SERIAL
@@ -126,7 +126,7 @@ class TurnedSlab:
             case _:
                 lane = self.numbers.axis(self.row.name, self.row.extent)
                 moved: dict[Axis, Expr] = {self.row: lane}
-                index, value = (replaced(e, moved) for e in (store.index, store.value))
+                index, value = (simplify(e, moved) for e in (store.index, store.value))
                 stored = For(lane, (Store(store.buffer, index, value),), LoopKind.SIMD)
                 return nested((column,), (stored,), LoopKind.SERIAL)
 
@@ -142,22 +142,22 @@ class TurnedSlab:
             lane = self.numbers.axis(column.name, column.extent)
             if span.length == 1:
                 alone: dict[Axis, Expr] = {self.row: simplify(start), column: lane}
-                element = source.at(replaced(index, alone))
-                store = Store(self.target, replaced(place, alone), element)
+                element = source.at(simplify(index, alone))
+                store = Store(self.target, simplify(place, alone), element)
                 statements += nested((*loops, lane), (store,), LoopKind.SERIAL)
                 continue
             line = self.numbers.buffer(
                 "line", self.target.dtype, span.length * column.extent, Space.STACK
             )
             here: dict[Axis, Expr] = {self.row: simplify(start + row)}
-            element = source.at(replaced(index, {**here, column: lane}))
+            element = source.at(simplify(index, {**here, column: lane}))
             store = Store(line, simplify(row * column.extent + lane), element)
             copied = For(row, (For(lane, (store,), LoopKind.SIMD),))
             across = self.numbers.axis(self.row.name, span.length)
             turned = self._transposed(
                 line,
                 simplify(across * column.extent + column),
-                replaced(place, {self.row: simplify(start + across)}),
+                simplify(place, {self.row: simplify(start + across)}),
                 across,
                 column,
             )

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from tensorgen.expr import Axis, Expr, Fold, Reduce, map_children, substitute
+from tensorgen.expr import Axis, Expr, Fold, Reduce, map_children
 from tensorgen.loop import Numbers
 from tensorgen.simplify import simplify
 
@@ -58,7 +58,7 @@ def _nested(axes: Sequence[Axis], body: Expr, numbers: Numbers, lanes: int) -> E
         blocks = numbers.axis(f"{cut.name}_o", extent // step)
         within = numbers.axis(f"{cut.name}_i", min(step, extent))
         position = within + start if extent <= step else within + blocks * step
-        moved = simplify(substitute(body, lambda term: position if term == cut else None))
+        moved = simplify(body, {cut: position})
         block = Reduce(Fold.SUM, (within, *inside), moved)
         return block if extent <= step else _nested((blocks,), block, numbers, 1)
 

@@ -149,16 +149,19 @@ def _affine_form(expr: Expr) -> Affine:
 
 def _as_atom(expr: Expr) -> Affine:
     """A term that is no sum: a multiple where one factor is a constant in other words."""
-    match expr:
-        case Apply(op=op, args=(left, right)) if op.name == "mul":
-            a, b = affine(left), affine(right)
-            if not a.terms:
-                return b.scaled(a.constant)
-            if not b.terms:
-                return a.scaled(b.constant)
-        case _:
-            pass
+    if isinstance(expr, Apply) and expr.op.name == "mul":
+        multiple = _multiple(*expr.args)
+        if multiple is not None:
+            return multiple
     return Affine(((expr, 1),), 0)
+
+
+def _multiple(left: Expr, right: Expr) -> Affine | None:
+    """The form of a product of which one factor is a constant; None of any other."""
+    a, b = affine(left), affine(right)
+    if not a.terms:
+        return b.scaled(a.constant)
+    return a.scaled(b.constant) if not b.terms else None
 
 
 def _gather(
@@ -314,12 +317,8 @@ def _remainder(left: Expr, right: Expr) -> Expr | None:
 
 def _product(left: Expr, right: Expr) -> Expr | None:
     """c * (sum) -> sum of products, for a constant c."""
-    a, b = affine(left), affine(right)
-    if not a.terms:
-        return b.scaled(a.constant).expr
-    if not b.terms:
-        return a.scaled(b.constant).expr
-    return None
+    multiple = _multiple(left, right)
+    return None if multiple is None else multiple.expr
 
 
 def _maximum(left: Expr, right: Expr) -> Expr | None:

@@ -8,7 +8,7 @@ from zlib import crc32
 
 from tensorgen.schedule import Schedule
 from tensorgen.task import Task
-from tensorgen.tune.measurer import Measured, Measurer
+from tensorgen.tune.measurer import Measured, Measurer, NotMeasured
 from tensorgen.tune.outcome import Crashed, Outcome, Timed
 
 
@@ -41,6 +41,32 @@ class StandIn(Measurer):
     def _outcome(self, task: Task, schedule: Schedule) -> Outcome:
         seconds = self._seconds(task, schedule)
         return Timed(seconds * self._now) if seconds < inf else Crashed("signal 11")
+
+
+class Leaving(StandIn):
+    """Measures so many batches, then of one as many schedules as `part` makes of theirs, and
+    nothing more: not even the incumbent, where that is none."""
+
+    def __init__(
+        self, batches: int, gone: NotMeasured, part: Callable[[int], int] = lambda schedules: 0
+    ) -> None:
+        super().__init__()
+        self._whole, self._gone, self._part = batches, gone, part
+
+    def measure(
+        self,
+        task: Task,
+        schedules: Sequence[Schedule],
+        incumbent: Schedule,
+        *,
+        traffic: float = inf,
+    ) -> Measured:
+        found = super().measure(task, schedules, incumbent, traffic=traffic)
+        if len(self.batches) <= self._whole:
+            return found
+        part = self._part(len(schedules)) if len(self.batches) == self._whole + 1 else 0
+        missing = (self._gone,) * (len(schedules) - part)
+        return Measured((*found.outcomes[:part], *missing), found.incumbent if part else self._gone)
 
 
 class AtOnce(StandIn):

@@ -313,9 +313,8 @@ class TaskSearch:
         """The fastest of finalists that ran in all these races, if it is worth it."""
         middle = {one: median_low(race.share(one) for race in races) for one in finalists}
         winner = min(finalists, key=lambda one: middle[one], default=self.zero_trial)
-        worth = bool(finalists) and middle[winner] <= WORTH
-        race = next((r for r in races if worth and r.share(winner) == middle[winner]), races[-1])
-        before = race.zero_trial_seconds
-        if worth:
-            return Choice(winner, race.seconds[winner], before, True)
-        return Choice(self.zero_trial, before, before, False)
+        if middle.get(winner, inf) > WORTH:
+            before = races[-1].zero_trial_seconds
+            return Choice(self.zero_trial, before, before, False)
+        race = next(race for race in races if race.share(winner) == middle[winner])
+        return Choice(winner, race.seconds[winner], race.zero_trial_seconds, True)

@@ -15,7 +15,7 @@ from tasor.suites.sources import Source, sources
 from tensorgen.tune.task_scheduler import Network
 from tensorgen.typical_machine import typical_machine
 from tests.contraction_tasks import matmul
-from tests.measured_at_once import StandIn, truth
+from tests.measured_at_once import AtOnce, truth
 
 TASK = matmul((), 96, 48, 32, constant=(False, True))
 SETTINGS: Settings = settings_of("host", 1)
@@ -28,24 +28,11 @@ def prepared(*_: object) -> Iterator[Prepared]:
     )
 
 
-class Measurer(StandIn):
-    """Measures at once, whatever it is made for."""
-
-    def __init__(self, *_: object, **__: object) -> None:
-        super().__init__()
-
-    def __enter__(self) -> Measurer:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        return
-
-
 @pytest.fixture
 def source(monkeypatch: pytest.MonkeyPatch) -> Source:
     """Any case: it is the product that is tuned, and nothing is compiled or measured."""
     machine = typical_machine(SETTINGS.target)
-    monkeypatch.setattr(tuning_states, "LocalMeasurer", Measurer)
+    monkeypatch.setattr(tuning_states, "LocalMeasurer", AtOnce)
     monkeypatch.setattr(tuning_states, "calibrated", lambda *_: machine)
     monkeypatch.setattr(tuning_states, "prepared", prepared)
     return sources("operators", (1,), re.compile("^GMM1-b1$"))[0]

@@ -6,25 +6,22 @@ import json
 import socket
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import nullcontext
-from math import inf
 from pathlib import Path
 
 import onnx
 import pytest
 
 from tasor.measuring_place import MeasuringPlace
-from tensorgen.schedule import Schedule
 from tensorgen.target import host_target
-from tensorgen.task import Task
-from tensorgen.tune.measurer import Measured, NotMeasured
+from tensorgen.tune.measurer import NotMeasured
 from tensorgen.tune.records import TrialRecords
 from tensorgen.tune.trial import setting_of
 from tensorgen.typical_machine import typical_machine
 from tensorgen.version import tasor_version
 from tests.dask_cluster import dask_cluster
-from tests.measured_at_once import StandIn
+from tests.measured_at_once import Leaving
 from tests.tasor.small_models import small_model
 
 Command = Callable[..., tuple[int, str, str]]
@@ -84,23 +81,7 @@ def test_what_nobody_measured_is_told_everywhere(
 ) -> None:
     gone = NotMeasured("cluster tcp://h:1: nobody is there")
 
-    class Leaving(StandIn):
-        """Measures a part of one batch, and nothing more."""
-
-        def measure(
-            self,
-            task: Task,
-            schedules: Sequence[Schedule],
-            incumbent: Schedule,
-            *,
-            traffic: float = inf,
-        ) -> Measured:
-            found = super().measure(task, schedules, incumbent, traffic=traffic)
-            if len(self.batches) > 1:
-                return Measured((gone,) * len(schedules), gone)
-            return Measured((found.outcomes[0], *(gone,) * (len(schedules) - 1)), found.incumbent)
-
-    measurer, target = Leaving(), host_target()
+    measurer, target = Leaving(0, gone, part=lambda schedules: 1), host_target()
     setting = setting_of(target, 1, tasor_version())
     place = MeasuringPlace(
         setting, typical_machine(target), lambda batch, trials: batch,

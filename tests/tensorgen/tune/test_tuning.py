@@ -14,7 +14,7 @@ from tensorgen.machine import Machine
 from tensorgen.schedule import RegisterTile, Schedule
 from tensorgen.target import Target
 from tensorgen.task import Task
-from tensorgen.tune.measurer import Measured, Measurer, NotMeasured
+from tensorgen.tune.measurer import Measured, NotMeasured
 from tensorgen.tune.outcome import seconds_of, tallied
 from tensorgen.tune.records import RecordsError, TrialRecords
 from tensorgen.tune.staged import STRATEGY_NAMES
@@ -32,7 +32,7 @@ from tensorgen.tune.tuning import AHEAD_OF_ITS_OWN, Tuning
 from tensorgen.tune.weights_place import WeightsPlace
 from tensorgen.typical_machine import typical_machine
 from tests.contraction_tasks import matmul
-from tests.measured_at_once import StandIn, truth
+from tests.measured_at_once import Leaving, StandIn, truth
 
 TARGET = Target.named("x86-64-v3")
 MACHINE = typical_machine(TARGET)
@@ -214,29 +214,8 @@ def test_where_nobody_is_left_to_measure_tuning_stops_and_goes_on_later(
     records: TrialRecords,
 ) -> None:
     gone = NotMeasured("nobody is there")
-
-    class Leaving(StandIn):
-        """Measures two batches, then half of one, and nothing more."""
-
-        def measure(
-            self,
-            task: Task,
-            schedules: Sequence[Schedule],
-            incumbent: Schedule,
-            *,
-            traffic: float = inf,
-        ) -> Measured:
-            found = super().measure(task, schedules, incumbent, traffic=traffic)
-            if len(self.batches) < 3:
-                return found
-            if len(self.batches) > 3:
-                return Measured((gone,) * len(schedules), gone)
-            half = len(schedules) // 2
-            left = len(schedules) - half
-            return Measured((*found.outcomes[:half], *(gone,) * left), found.incumbent)
-
     work = tuning(records, 24)
-    steps = list(work.run(Leaving()))
+    steps = list(work.run(Leaving(2, gone, part=lambda schedules: schedules // 2)))
     assert len(steps) == 3
     assert work.missing == gone
     assert Finish.NOBODY in work.reasons().values()
@@ -248,42 +227,18 @@ def test_where_nobody_is_left_to_measure_tuning_stops_and_goes_on_later(
 
 
 def test_without_a_final_race_nothing_changes(records: TrialRecords) -> None:
-    class Nobody(Measurer):
-        def measure(
-            self,
-            task: Task,
-            schedules: Sequence[Schedule],
-            incumbent: Schedule,
-            *,
-            traffic: float = inf,
-        ) -> Measured:
-            gone = NotMeasured("nobody is there")
-            return Measured((gone,) * len(schedules), gone)
-
+    gone = NotMeasured("nobody is there")
     work = tuning(records, 16)
     list(work.run(StandIn()))
-    for name, choice in work.choices(Nobody()).items():
+    for name, choice in work.choices(Leaving(0, gone)).items():
         assert choice == Choice(work.searches[name].zero_trial, inf, inf, False)
-    assert work.missing == NotMeasured("nobody is there")
+    assert work.missing == gone
 
 
 def test_who_won_stays_if_nobody_is_left_to_race_again(records: TrialRecords) -> None:
-    class Leaving(StandIn):
-        def measure(
-            self,
-            task: Task,
-            schedules: Sequence[Schedule],
-            incumbent: Schedule,
-            *,
-            traffic: float = inf,
-        ) -> Measured:
-            found = super().measure(task, schedules, incumbent, traffic=traffic)
-            gone = NotMeasured("the worker left")
-            return found if len(self.batches) <= 2 else Measured((gone,) * len(schedules), gone)
-
     work = tuning(records, 24)
     list(work.run(StandIn()))
-    choices = work.choices(Leaving())
+    choices = work.choices(Leaving(2, NotMeasured("the worker left")))
     assert all(choice.is_tuned and choice.seconds < inf for choice in choices.values())
 
 
