@@ -156,6 +156,12 @@ class Core:
         return self.sum_wait * max(sums - READY_SUMS, 0)
 
     @property
+    def first_bytes(self) -> float:
+        """Bytes of the first-level cache that may be counted on."""
+        size, _ = self.loads[0]
+        return size
+
+    @property
     def near_bytes(self) -> float:
         """Bytes of the second-level cache that may be counted on."""
         return CACHE_SHARE * self.second_cache

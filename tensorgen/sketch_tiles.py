@@ -419,12 +419,11 @@ def _block_depth(roles: Roles, work: TiledWork, schedule: RegisterTile, core: Co
         return 0
     if schedule.row_packed or not roles.rows or not core.second_cache >= work.row_span > 0:
         return 0
-    first, _ = core.loads[0]
     step = work.step_bytes(schedule, schedule.rows, core)
-    if work.depth * step <= first:
+    if work.depth * step <= core.first_bytes:
         return 0
     # A step counts all that it reads: nothing else needs room.
-    held = first * CACHE_SHARE / FIRST_CACHE_SHARE
+    held = core.first_bytes * CACHE_SHARE / FIRST_CACHE_SHARE
     depth = 1
     for axis in reversed(roles.reduction):
         inside = min(axis.extent, max(int(held / step) // depth, 1))

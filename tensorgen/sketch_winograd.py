@@ -107,7 +107,9 @@ BLOCK_SHARE, PRODUCTS_SHARE = 1 / 2, 1 / 4
 
 FOLDED_SHARE = 1 / 8
 """The part that a block takes where parts are folded: the weights of few channels are read again
-for the next block sooner than data at many points comes back from a cache that others use, too."""
+for the next block sooner than data at many points comes back from a cache that others use, too.
+Products of so short sums are stored and read back nearly as often as they are added to: theirs is
+the first cache."""
 
 
 def _with_results(
@@ -116,15 +118,16 @@ def _with_results(
     dialect = core.dialect
     share = FOLDED_SHARE if work.folded else BLOCK_SHARE
     most = work.most_strips(int(core.second_cache * share))
+    products = int(core.first_bytes if work.folded else core.second_cache * PRODUCTS_SHARE)
     lengths = {(length, False) for length in (most, largest_divisor(work.strips, most))}
     if threads > 1:
         lengths |= {(length, True) for length in work.lengths_apart(most, threads)}
     for length, apart in sorted(lengths):
         for height, vectors in tile_shapes(work.rows_of(length), work.features, dialect):
-            share = int(core.second_cache * PRODUCTS_SHARE)
+            chunk = work.chunk(length, height, vectors, products)
             schedule = WinogradTile(
-                work.results, length, work.chunk(length, height, vectors, share), height, vectors,
-                dialect.lanes, threads > 1, dialect.transposes, apart, work.folded,
+                work.results, length, chunk, height, vectors, dialect.lanes, threads > 1,
+                dialect.transposes, apart, work.folded,
             )  # fmt: skip
             schedule = replace(schedule, panels_ahead=work.panels_pay(schedule, core))
             yield Estimate(schedule, work.cycles(schedule, core, threads))

@@ -119,8 +119,7 @@ class TiledWork:
 
     def _remembered(self, schedule: RegisterTile, rows: int, core: Core) -> float:
         """Steps whose lines stay in the first-level cache."""
-        first, _ = core.loads[0]
-        remembered = REREAD_SHARE * first / self._read_bytes(schedule, rows, 1.0)
+        remembered = REREAD_SHARE * core.first_bytes / self._read_bytes(schedule, rows, 1.0)
         return min(remembered, schedule.depth - 1) if schedule.depth else remembered
 
     def _read_bytes(self, schedule: RegisterTile, rows: int, remembered: float) -> float:

@@ -22,7 +22,7 @@ from tensorgen.tune.space_tiles import DEPARTURE, FLAGS
 BLOCK_SHARES = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 3 / 4, 1.0, 2.0)
 """Parts of the second-level cache that the transformed data of a block may fill."""
 
-PRODUCTS_SHARES = (1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0)
+PRODUCTS_SHARES = (1 / 64, 1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0)
 """Parts of it that the products of a chunk may fill."""
 
 ROUNDINGS = ("fit", "divide", "go round")

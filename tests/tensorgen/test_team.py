@@ -25,7 +25,7 @@ from tensorgen.task import Task
 from tensorgen.types import TensorType, float32
 from tests.compiled_kernels import Case, CompiledKernels, assert_same, evaluate_task, print_kernel
 from tests.contraction_tasks import whole_inputs
-from tests.tensorgen.test_module import SCALE, TOTAL, make, run, tiny, written
+from tests.small_module import SCALE, TOTAL, make, run, tiny, written
 
 SCALED = Call(SCALE.name, (Input(0), Input(2), Arena(64)), "scaled")
 TOTALS = Call(TOTAL.name, (Arena(64), Input(1), Output(0), Output(1)), "totals")
