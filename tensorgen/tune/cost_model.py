@@ -2,9 +2,12 @@
 
 It predicts the logarithm of measured over estimated seconds for each family of schedules, from
 features that all tasks share: what was measured of one task helps with the next, and before enough
-was measured the model is the analytical one. Fitting is cheap: few bins, small trees, and only when
-there is a quarter more to learn from. (Ansor, Zheng et al., OSDI 2020, section 5.2, fits trees to
-throughput from scratch; a learned factor on a hand-written model is Adams et al.'s, SIGGRAPH 2019.)
+was measured the model is the analytical one. How far off that is for a task of its own is told by
+its trials: in a family as far as there are some, else in all (means that shrink toward what is more
+common: a single trial of a family says little about the rest of it). Fitting is cheap: few bins,
+small trees, and only when there is a quarter more to learn from. (Ansor, Zheng et al., OSDI 2020,
+section 5.2, fits trees to throughput from scratch; a learned factor on a hand-written model is
+Adams et al.'s, SIGGRAPH 2019.)
 """
 
 from __future__ import annotations
@@ -33,8 +36,9 @@ MOST_TRIALS = 3000
 MOST_RESIDUAL = 4.0
 """Beyond this logarithm, how wrong the estimate is no longer matters."""
 
-OWN_TRIALS = 4
-"""Trials of a task that weigh as much as what others say about how far off its estimates are."""
+DOUBTED_TRIALS = 8
+"""So many trials weigh as much as what is more common says: of a family beside all families, of a
+task beside all tasks, of a task in a family beside the task in all of them."""
 
 TREES, LEAVES, BINS, RATE = 25, 8, 32, 0.12
 """Size of the model."""
@@ -52,11 +56,23 @@ class ModelMissing(ImportError):
     """The library of the learned model is not installed. The message is one line."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Deviation:
+    """So many trials are off by a sum."""
+
+    total: float = 0.0
+    count: int = 0
+
+    def beside(self, usual: float) -> float:
+        """Their mean, drawn toward what is usual."""
+        return (self.total + DOUBTED_TRIALS * usual) / (self.count + DOUBTED_TRIALS)
+
+
 @dataclass
 class _Family:
     """The trials of one family: features, logarithms of measured over estimated seconds, weights,
-    and the tasks they are of. `fitted` is the number of trials that `trees` were fitted to. How far
-    off they are for a task is remembered in `offsets`, with the numbers of trials then."""
+    and the tasks they are of. `fitted` is the number of trials that `trees` were fitted to. By how
+    much they are off for a task is remembered in `deviations`, with the numbers of trials then."""
 
     rows: list[NDArray[np.float64]] = field(default_factory=list)
     residuals: list[float] = field(default_factory=list)
@@ -64,7 +80,7 @@ class _Family:
     tasks: list[bytes] = field(default_factory=list)
     fitted: int = 0
     trees: Any = None
-    offsets: dict[bytes, tuple[int, int, float]] = field(default_factory=dict)
+    deviations: dict[bytes, tuple[int, int, _Deviation]] = field(default_factory=dict)
 
     def is_due(self) -> bool:
         """Whether a fit is worth its time."""
@@ -112,30 +128,46 @@ class LearnedModel:
         self, name: str, rows: NDArray[np.float64], task: bytes
     ) -> NDArray[np.float64]:
         """The logarithms of measured over estimated seconds that are expected."""
-        family = self._families.get(name)
-        if family is None:
-            everything = [r for other in self._families.values() for r in other.residuals]
-            return np.full(len(rows), median(everything) if everything else 0.0)
-        if family.is_due():
-            self._fit(family)
-        if family.trees is None:
-            own = (r for r, t in zip(family.residuals, family.tasks, strict=True) if t == task)
-            return np.full(len(rows), median(list(own) or family.residuals))
-        return self._predicted(family, rows) + self._offset(family, task)
+        for family in self._families.values():
+            if family.is_due():
+                self._fit(family)
+        usual = self._usual()
+        deviations = {
+            other: self._deviation(family, task, usual) for other, family in self._families.items()
+        }
+        everywhere = _Deviation(
+            sum(deviation.total for deviation in deviations.values()),
+            sum(deviation.count for deviation in deviations.values()),
+        )
+        offset = deviations.get(name, _Deviation()).beside(everywhere.beside(0.0))
+        return self._expected(self._families.get(name, _Family()), rows, usual) + offset
 
-    def _offset(self, family: _Family, task: bytes) -> float:
-        """By how much the trees are off for a task, less than that if it has few trials."""
-        fitted, count, offset = family.offsets.get(task, (0, 0, 0.0))
-        if (fitted, count) == (family.fitted, len(family.rows)):
-            return offset
+    def _usual(self) -> float:
+        """What the logarithm is over all families."""
+        everything = [r for family in self._families.values() for r in family.residuals]
+        return median(everything) if everything else 0.0
+
+    def _expected(
+        self, family: _Family, rows: NDArray[np.float64], usual: float
+    ) -> NDArray[np.float64]:
+        """What the logarithms are for tasks in general."""
+        if family.trees is not None:
+            return self._predicted(family, rows)
+        common = _Deviation(sum(family.residuals), len(family.residuals))
+        return np.full(len(rows), common.beside(usual))
+
+    def _deviation(self, family: _Family, task: bytes, usual: float) -> _Deviation:
+        """By how much trials of a task are off from what is expected in general."""
+        fitted, count, deviation = family.deviations.get(task, (-1, -1, _Deviation()))
+        if family.trees is not None and (fitted, count) == (family.fitted, len(family.rows)):
+            return deviation
         own = [n for n, digest in enumerate(family.tasks) if digest == task]
-        offset = 0.0
         if own:
-            predicted = self._predicted(family, np.stack([family.rows[n] for n in own]))
+            expected = self._expected(family, np.stack([family.rows[n] for n in own]), usual)
             residuals = np.array([family.residuals[n] for n in own])
-            offset = float((residuals - predicted).sum()) / (len(own) + OWN_TRIALS)
-        family.offsets[task] = family.fitted, len(family.rows), offset
-        return offset
+            deviation = _Deviation(float((residuals - expected).sum()), len(own))
+        family.deviations[task] = family.fitted, len(family.rows), deviation
+        return deviation
 
     def _fit(self, family: _Family) -> None:
         """Fit the trees of a family to its latest trials, fast ones before slow ones."""
