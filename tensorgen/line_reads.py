@@ -7,14 +7,20 @@ those that left the first-level cache since the last tile have to come again.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf, prod
 
 from tensorgen.contraction import Roles
 from tensorgen.expr import Axis
+from tensorgen.simplify import Affine
 
 LINE_BYTES = 64
 """Bytes of a cache line."""
+
+SPLIT_LOAD = 2.0
+"""Loads that one of a vector across two lines costs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,3 +69,20 @@ class LineReads:
     def _touched(self, reach: int) -> float:
         """Lines that so many bytes at any place touch on average."""
         return 1.0 + (reach - 4) / LINE_BYTES
+
+
+def lying_across(index: Affine, axes: Sequence[Axis], lanes: int, element_bytes: int) -> float:
+    """The part of the vectors of neighbours at an index that lie across two lines, over all places
+    of some axes. Memory is aligned, and vectors are counted from its beginning."""
+    places = Counter({index.constant % lanes: 1})
+    for axis in axes:
+        step = index.coefficient(axis)
+        if step % lanes:
+            moved: Counter[int] = Counter()
+            for place, number in places.items():
+                # After as many steps as there are lanes the places repeat.
+                for turn in range(min(axis.extent, lanes)):
+                    moved[(place + step * turn) % lanes] += number
+            places = moved
+    aligned = places[0] / places.total()
+    return (1.0 - aligned) * lanes * element_bytes / LINE_BYTES

@@ -15,7 +15,7 @@ from math import ceil, gcd, prod
 from tensorgen.contraction import Roles
 from tensorgen.dialects import VectorDialect
 from tensorgen.expr import Axis
-from tensorgen.line_reads import LINE_BYTES, LineReads
+from tensorgen.line_reads import LINE_BYTES, SPLIT_LOAD, LineReads, lying_across
 from tensorgen.machine import Core
 from tensorgen.prologue_costs import factor_bytes
 from tensorgen.schedule import RegisterTile, VectorSource
@@ -62,9 +62,10 @@ class TiledWork:
     rows x columns for each point of the axes of `batch`, `outer_rows` and `outer_columns`. Runtime
     packing costs `pack` cycles an element. Rows lie `row_distance` bytes apart; None without rows.
     With `row_streams`, each is read in the order of memory, and no two share lines.
-    The outermost loop of a sum over the vector factor makes `steps` of `step_distance` bytes. All
-    rows span `row_span` bytes, all columns `vector_span`. All elements of the factors have
-    `row_bytes` and `vector_bytes`."""
+    The outermost loop of a sum over the vector factor makes `steps` of `step_distance` bytes. Of
+    its vectors, read in place, the part `across` lies across two lines. All rows span `row_span`
+    bytes, all columns `vector_span`. All elements of the factors have `row_bytes` and
+    `vector_bytes`."""
 
     depth: int
     batch: int
@@ -81,6 +82,7 @@ class TiledWork:
     vector_reads: LineReads
     step_distance: int
     steps: int
+    across: float
     row_span: int
     vector_span: int
     row_streams: bool
@@ -165,6 +167,12 @@ def tiled_work(roles: Roles, vector: int, dialect: VectorDialect) -> TiledWork:
         vector_reads=LineReads.of(roles, vector, column),
         step_distance=step_distance,
         steps=steps,
+        across=lying_across(
+            factors[vector],
+            (*roles.batch, *roles.vectors[:-1], *roles.reduction),
+            dialect.lanes,
+            element_bytes,
+        ),
         row_streams=distance is not None
         and distance >= LINE_BYTES
         and bool(roles.reduction)
@@ -224,6 +232,7 @@ def tile_cycles(
     if schedule.source is VectorSource.DIRECT:
         lines = ceil(vectors * dialect.lanes * work.element_bytes / LINE_BYTES)
         loads += lines * max(_line_cost(work, core) - load, 0.0)
+        loads += vectors * work.across * (SPLIT_LOAD - 1.0)
     step = max(least_step(core, rows, vectors), loads / dialect.loads_per_cycle)
     moved = work.step_bytes(schedule, rows, core)
     first, *others = core.loads

@@ -11,20 +11,18 @@ from collections.abc import Iterator, Sequence
 from math import prod
 
 from tensorgen.dialects import VectorDialect
+from tensorgen.line_reads import SPLIT_LOAD
 from tensorgen.schedule import ColumnRun, WindowTile
 from tensorgen.window import Window
 
 MOST_ROWS = 8
 """Rows of a tile: more would not save many loads, three in ten for three rows of taps."""
 
-MOST_TAPS_OF_A_TILE = 100
-"""Taps that are written out for a tile, one multiply-add each."""
+MOST_TAPS_OF_A_TILE = 400
+"""Taps that are written out for a tile, one multiply-add each: eight rows of 7 x 7 windows."""
 
 SPARE_REGISTERS = 1
 """Registers that are left to the compiler."""
-
-SPLIT_LOAD = 2.0
-"""Load cycles for a vector that lies across two cache lines, as neighbours of aligned ones do."""
 
 EVEN_LOADS = 1.5
 """Cycles for every second element of two vectors, which two taps share, beside one load."""

@@ -18,6 +18,7 @@ from tensorgen.task import Task
 from tensorgen.tune.space import Knob, Settings, Sketch
 from tensorgen.window import Window
 from tensorgen.window_sketch import (
+    MOST_TAPS_OF_A_TILE,
     column_runs,
     most_rows,
     vector_widths,
@@ -27,9 +28,6 @@ from tensorgen.window_sketch import (
 
 MOST_ROWS = 12
 """Rows of a tile, at most, whether they fit the registers or not."""
-
-MOST_TAPS = 160
-"""Taps that are written out for a tile, at most."""
 
 SPILLED = 1.2
 """Factor of the estimate for rows that do not fit the registers."""
@@ -66,7 +64,7 @@ class WindowSpace:
     def heights(self) -> tuple[int, ...]:
         """Rows that a tile may have."""
         extent, taps = self.window.rows.output.extent, self.window.taps
-        most = max(min(extent, MOST_ROWS, MOST_TAPS // taps), 1)
+        most = max(min(extent, MOST_ROWS, MOST_TAPS_OF_A_TILE // taps), 1)
         return tuple(sorted({*range(1, most + 1), self.rule.rows}))
 
     @cached_property

@@ -334,6 +334,14 @@ def test_the_tiles_of_a_plane_are_about_equally_high() -> None:
     assert tile_of(task, "avx512").rows == 7
 
 
+def test_tiles_of_large_windows_are_high_too() -> None:
+    """Tiles of two rows of 7 x 7 taps took one and a half times as long."""
+    task = window_task(square(56, 7, 1, 3), weighted=True)
+    assert tile_of(task, "avx512").rows == 8
+    task = window_task(square(56, 11, 1, 5), weighted=True)
+    assert tile_of(task, "avx512").rows == 3
+
+
 def test_more_work_is_estimated_to_take_longer() -> None:
     dialect = vector_dialect("avx512", float32)
     assert dialect is not None
