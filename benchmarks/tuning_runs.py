@@ -59,13 +59,18 @@ class Prepared:
 class Run:
     """One tuning of a case. `gains` say how many times as fast as with zero trials it was for who
     stopped after so many trials for each kernel (`milestones`): with the schedules that a tuning
-    takes then, all in the same races. `seconds` are those of the trials."""
+    takes then, all in the same races. `spent` are the seconds of trials until then."""
 
     case: str
     variant: str
     seed: int
     gains: tuple[float, ...]
-    seconds: float
+    spent: tuple[float, ...]
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of all trials."""
+        return self.spent[-1]
 
 
 def milestones(trials: int) -> tuple[int, ...]:
@@ -139,9 +144,11 @@ def run(
         )  # fmt: skip
         stops = [count * len(case.tasks) for count in milestones(trials)]
         finalists: list[dict[str, Sequence[Schedule]]] = []
+        spent: list[float] = []
 
         def stopped() -> None:
             finalists.append({name: task.finalists for name, task in tuning.searches.items()})
+            spent.append(tuning.history.seconds)
 
         for progress in tuning.run(measurer):
             while len(finalists) < len(stops) and progress.trials >= stops[len(finalists)]:
@@ -161,7 +168,7 @@ def run(
             gain_of(case.network, {name: made[n] for name, made in choices.items()})
             for n in range(len(stops))
         ),
-        tuning.history.seconds,
+        tuple(spent),
     )
 
 

@@ -52,7 +52,7 @@ def found() -> list[Run]:
         ("y", "b"): ((4.0, 4.0),) * 3,
     }
     return [
-        Run(case, variant, seed, gain, 10.0)
+        Run(case, variant, seed, gain, (5.0, 10.0))
         for (case, variant), runs in gains.items()
         for seed, gain in enumerate(runs)
     ]
