@@ -117,6 +117,7 @@ def asked_cases(
             f"{program}: --only: expected a case of {arguments.suite}, got none that matches; "
             "choose another expression",
             markup=False,
+            soft_wrap=True,
         )
     return cases
 
