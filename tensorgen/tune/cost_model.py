@@ -72,7 +72,7 @@ class _Deviation:
 class _Family:
     """The trials of one family: features, logarithms of measured over estimated seconds, weights,
     and the tasks they are of. `fitted` is the number of trials that `trees` were fitted to. By how
-    much they are off for a task is remembered in `deviations`, with the numbers of trials then."""
+    much a task is off is remembered in `deviations`, with the trials fitted and seen then."""
 
     rows: list[NDArray[np.float64]] = field(default_factory=list)
     residuals: list[float] = field(default_factory=list)
@@ -80,7 +80,7 @@ class _Family:
     tasks: list[bytes] = field(default_factory=list)
     fitted: int = 0
     trees: Any = None
-    deviations: dict[bytes, tuple[int, int, _Deviation]] = field(default_factory=dict)
+    deviations: dict[bytes, tuple[tuple[int, int], _Deviation]] = field(default_factory=dict)
 
     def is_due(self) -> bool:
         """Whether a fit is worth its time."""
@@ -158,15 +158,18 @@ class LearnedModel:
 
     def _deviation(self, family: _Family, task: bytes, usual: float) -> _Deviation:
         """By how much trials of a task are off from what is expected in general."""
-        fitted, count, deviation = family.deviations.get(task, (-1, -1, _Deviation()))
-        if family.trees is not None and (fitted, count) == (family.fitted, len(family.rows)):
-            return deviation
+        seen = family.fitted, len(family.rows)
+        known = family.deviations.get(task)
+        # Without trees, what is expected follows what is usual: other families change that, too.
+        if known is not None and known[0] == seen and family.trees is not None:
+            return known[1]
         own = [n for n, digest in enumerate(family.tasks) if digest == task]
+        deviation = _Deviation()
         if own:
             expected = self._expected(family, np.stack([family.rows[n] for n in own]), usual)
             residuals = np.array([family.residuals[n] for n in own])
             deviation = _Deviation(float((residuals - expected).sum()), len(own))
-        family.deviations[task] = family.fitted, len(family.rows), deviation
+        family.deviations[task] = seen, deviation
         return deviation
 
     def _fit(self, family: _Family) -> None:
