@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.tuning_runs import Run, Variant, milestones, prepared, runs
-from benchmarks.tuning_tables import asked_cases, parser_of
+from benchmarks.tuning_tables import asked_cases, median_gains, parser_of
 from tasor.pipeline import settings_of
 from tensorgen.target import host_target
 
@@ -26,6 +26,9 @@ PROGRAM = "benchmarks.tuning_networks"
 
 NETWORKS = "^(resnet50|bert|mobilenetv2)$"
 """Those that are tuned by default."""
+
+SEARCH = Variant("staged")
+"""The search of `tasor tune`."""
 
 NEAR = 0.95
 """What has this share of the speed that a network has in the end is near it."""
@@ -45,7 +48,7 @@ def main(words: Sequence[str] | None = None) -> int:
     settings = settings_of("host", arguments.threads)
     networks = tuple(prepared(cases, settings))
     found: list[Run] = []
-    for run in runs(networks, [Variant("staged")], arguments.seeds, arguments.trials, settings):
+    for run in runs(networks, [SEARCH], arguments.seeds, arguments.trials, settings):
         found.append(run)
         progress.print(f"{run.case}, seed {run.seed}: {run.seconds:.1f} s", markup=False)
     kernels = {network.name: len(network.tasks) for network in networks}
@@ -64,7 +67,7 @@ def rows(found: Sequence[Run], kernels: dict[str, int], trials: int) -> tuple[tu
     lines = []
     for case in dict.fromkeys(run.case for run in found):
         own = [run for run in found if run.case == case]
-        gains = (1.0, *(median(column) for column in zip(*(r.gains for r in own), strict=True)))
+        gains = (1.0, *median_gains(found, case, SEARCH.name))
         spent = (0.0, *(median(column) for column in zip(*(r.spent for r in own), strict=True)))
         for count, seconds, gain in zip((0, *milestones(trials)), spent, gains, strict=True):
             lines.append((

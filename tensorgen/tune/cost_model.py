@@ -34,7 +34,7 @@ MOST_TRIALS = 3000
 """Trials of a family that a fit takes; the latest."""
 
 MOST_RESIDUAL = 4.0
-"""Beyond this logarithm, how wrong the estimate is no longer matters."""
+"""Beyond this logarithm, in the model's unit, how wrong the estimate is no longer matters."""
 
 DOUBTED_TRIALS = 8
 """So many trials weigh as much as what is more common says: of a family beside all families, of a
@@ -70,9 +70,10 @@ class _Deviation:
 
 @dataclass
 class _Family:
-    """The trials of one family: features, logarithms of measured over estimated seconds, weights,
-    and the tasks they are of. `fitted` is the number of trials that `trees` were fitted to. By how
-    much a task is off is remembered in `deviations`, with the trials fitted and seen then."""
+    """The trials of one family: features, logarithms of measured over estimated seconds in the
+    model's unit, weights, and the tasks they are of. `fitted` is the number of trials that `trees`
+    were fitted to. By how much a task is off is remembered in `deviations`, with the trials fitted
+    and seen then."""
 
     rows: list[NDArray[np.float64]] = field(default_factory=list)
     residuals: list[float] = field(default_factory=list)
@@ -98,6 +99,8 @@ class LearnedModel:
         self._seed = seed
         self._families: dict[str, _Family] = {}
         self._best: dict[bytes, float] = {}
+        # The first ratio of all: beside it, those of a slower machine are the same to the last bit.
+        self._unit = 1.0
 
     def observe(self, space: Space, candidate: Candidate, seconds: float) -> None:
         """A candidate took so many seconds; what is not finite teaches nothing."""
@@ -105,8 +108,11 @@ class LearnedModel:
         if not 0 < seconds < inf or not 0 < estimate < inf:
             return
         [(name, (_, rows))] = features(space, [candidate]).items()
+        ratio = seconds / estimate
+        if not self._families:
+            self._unit = ratio
+        residual = log(ratio / self._unit)
         family = self._families.setdefault(name, _Family())
-        residual = log(seconds / estimate)
         family.rows.append(rows[0])
         family.residuals.append(max(min(residual, MOST_RESIDUAL), -MOST_RESIDUAL))
         family.speeds.append(1.0 / seconds)
@@ -119,28 +125,23 @@ class LearnedModel:
         found = np.array([space.estimate(candidate) for candidate in candidates])
         legal = [place for place, seconds in enumerate(found) if seconds < inf]
         groups = features(space, [candidates[place] for place in legal])
-        for name, (places, rows) in groups.items():
-            at = [legal[place] for place in places]
-            found[at] *= np.exp(self._corrections(name, rows, space.task.digest))
-        return found
-
-    def _corrections(
-        self, name: str, rows: NDArray[np.float64], task: bytes
-    ) -> NDArray[np.float64]:
-        """The logarithms of measured over estimated seconds that are expected."""
         for family in self._families.values():
             if family.is_due():
                 self._fit(family)
         usual = self._usual()
         deviations = {
-            other: self._deviation(family, task, usual) for other, family in self._families.items()
+            name: self._deviation(family, space.task.digest, usual)
+            for name, family in self._families.items()
         }
         everywhere = _Deviation(
             sum(deviation.total for deviation in deviations.values()),
             sum(deviation.count for deviation in deviations.values()),
-        )
-        offset = deviations.get(name, _Deviation()).beside(everywhere.beside(0.0))
-        return self._expected(self._families.get(name, _Family()), rows, usual) + offset
+        ).beside(0.0)
+        for name, (places, rows) in groups.items():
+            expected = self._expected(self._families.get(name, _Family()), rows, usual)
+            offset = deviations.get(name, _Deviation()).beside(everywhere)
+            found[[legal[place] for place in places]] *= np.exp(expected + offset) * self._unit
+        return found
 
     def _usual(self) -> float:
         """What the logarithm is over all families."""
