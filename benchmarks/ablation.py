@@ -29,7 +29,7 @@ from graphopt.graph import Graph
 from graphopt.onnx_import import import_model
 from graphopt.optimize import optimize
 from graphopt.search import AnalyticCost, search, search_rules
-from tasor.graph_timing import Running, timed
+from tasor.running_graph import Running, timed_graphs
 from tasor.suites.sources import sources
 from tensorgen.target import host_target
 
@@ -69,7 +69,7 @@ def ablated(arguments: argparse.Namespace) -> Iterator[Ablated]:
             graphs = stages(graph, threads, arguments.winograd)
             path.unlink()
             running = [Running(graph, host_target(), threads) for graph in graphs]
-            timings = timed(running, arguments.seconds, arguments.rounds)
+            timings = timed_graphs(running, arguments.seconds, arguments.rounds)
             yield Ablated(
                 source.name,
                 tuple(item.milliseconds for item in timings),

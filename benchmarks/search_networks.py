@@ -41,9 +41,9 @@ from graphopt.search import (
     search,
     search_rules,
 )
-from tasor.graph_timing import Running, timed
 from tasor.peer_cases import Case
 from tasor.peer_engines import ONNX_READERS, open_model, require_engines
+from tasor.running_graph import Running, timed_graphs
 from tasor.suites.sources import sources
 from tensorgen.build import cache_folder
 from tensorgen.target import host_target
@@ -132,7 +132,7 @@ def rows(arguments: argparse.Namespace) -> Iterator[Searched]:
             after = replace(case, model=Path(folder, "after.onnx"))
             save_model(result.graph, after.model)
             running = [Running(g, host_target(), threads) for g in (graph, result.graph)]
-            own = timed(running, arguments.seconds, arguments.rounds)
+            own = timed_graphs(running, arguments.seconds, arguments.rounds)
             yield Searched(
                 network=source.name,
                 rules=tuple(sorted(Counter(item.rule for item in result.applied).items())),

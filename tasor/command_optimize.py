@@ -10,11 +10,11 @@ from pathlib import Path
 import tasor
 from tasor.graph_difference import Difference
 from tasor.graph_search import GraphSearch, NotRun, Times
-from tasor.graph_timing import Timings
 from tasor.optimize_report import report_page
 from tasor.optimized_model import OptimizationReport, OptimizedModel
 from tasor.output_file import check_file_place, write_file
 from tasor.reporter import Reporter
+from tasor.turns import Timings
 from tensorgen.types import Array, Shape
 
 

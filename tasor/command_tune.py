@@ -16,6 +16,7 @@ from rich.text import Text
 from graphopt.onnx_import.errors import printable
 from tasor.compiled_model import CompiledModel, Saved
 from tasor.errors import UsageError
+from tasor.model_race import ModelRace
 from tasor.model_tuning import (
     FailedModel,
     TunedModel,
@@ -83,23 +84,30 @@ def save_models(result: TuneResult, folders: Sequence[Path]) -> list[Saved | Non
 
 
 def models_table(result: TuneResult) -> Table:
-    """A line for each model: its kernels with zero trials and as tuned, or why there are none."""
+    """A line for each model: its kernels one by one with zero trials and as tuned, whole runs of
+    both, or why there are none."""
     table = Table()
-    for column in ("model", "kernels", "tuned", "zero trials", "tuned", "times as fast", "ended"):
+    for column in (
+        "model", "kernels", "faster", "they took", "they take", "a run took", "it takes",
+        "times as fast", "ended",
+    ):  # fmt: skip
         is_text = column in ("model", "ended")
         table.add_column(column, justify="left" if is_text else "right", overflow="fold")
     for model in result.models:
         name = Text(printable(model.question.name))
         match model:
             case FailedModel(reason=reason):
-                table.add_row(name, "", "", "", "", "", Text(reason))
-            case TunedModel(counts=counts):
+                table.add_row(name, *[""] * 7, Text(reason))
+            case TunedModel(counts=counts, race=race):
                 before, after = model.seconds(result.tasks)
                 faster = sum(result.tasks[task].choice.is_tuned for task in counts)
-                ratio = f"{before / after:.2f}" if after else ""
+                ratio = model.times_as_fast(result.tasks)
                 table.add_row(
                     name, f"{len(counts)}", f"{faster}", _milliseconds(before),
-                    _milliseconds(after), ratio, Text(model.finish.value),
+                    _milliseconds(after),
+                    "" if race is None else f"{race.zero_trials.milliseconds:.4g} ms",
+                    "" if race is None else f"{race.tuned.milliseconds:.4g} ms",
+                    "" if ratio is None else f"{ratio:.2f}", Text(model.ended),
                 )  # fmt: skip
     return table
 
@@ -128,7 +136,8 @@ def tasks_table(result: TuneResult) -> Table:
 
 def tune_document(result: TuneResult, saved: Sequence[Saved | None]) -> dict[str, object]:
     """The result as JSON values. Times are in milliseconds, but the seconds since tuning began;
-    points of a curve are in the figures of trials, and count the trials of all models."""
+    those of a model are its kernels', those of its race whole runs'. Points
+    of a curve are in the figures of trials, and count the trials of all models."""
     return {
         "models": [
             _model_document(model, result.tasks, files)
@@ -148,12 +157,13 @@ def _model_document(
     match model:
         case FailedModel(reason=reason):
             return {"name": name, "failed": reason}
-        case TunedModel(counts=counts):
+        case TunedModel(counts=counts, race=race):
             before, after = model.seconds(tasks)
             return {
                 "name": name,
                 "zero_trial_ms": before * 1e3,
                 "tuned_ms": after * 1e3,
+                "race": None if race is None else _race_document(race),
                 "tasks": dict(counts),
                 "target_ms": None if model.target is None else model.target * 1e3,
                 "ended": model.finish.value,
@@ -163,6 +173,15 @@ def _model_document(
                 ],
                 "folder": None if saved is None else str(saved.folder),
             }
+
+
+def _race_document(race: ModelRace) -> dict[str, object]:
+    return {
+        "zero_trial_ms": race.zero_trials.milliseconds,
+        "tuned_ms": race.tuned.milliseconds,
+        "times_as_fast": race.times_as_fast,
+        "is_won": race.is_won,
+    }
 
 
 def _task_document(found: TunedTask) -> dict[str, object]:

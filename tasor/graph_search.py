@@ -33,7 +33,8 @@ from graphopt.search.kernels import Kernels
 from graphopt.search.precision import NoDoubles, in_float64
 from tasor.errors import UsageError, one_line
 from tasor.graph_difference import NO_DIFFERENCE, Difference, difference
-from tasor.graph_timing import Running, Timings, timed
+from tasor.running_graph import Running, timed_graphs
+from tasor.turns import Timings
 from tensorgen.build import BuildError, ToolMissing, cache_folder
 from tensorgen.simplify import Memory, remembering
 from tensorgen.target import Target
@@ -250,7 +251,7 @@ def _times(
     distinct = list({graph.digest: graph for graph in (imported, optimized, found)}.values())
     try:
         running = [Running(graph, target, threads, filtering=filtering) for graph in distinct]
-        timings = timed(running, TIMING_SECONDS)
+        timings = timed_graphs(running, TIMING_SECONDS)
     except (UsageError, ToolMissing, BuildError) as error:
         return NotRun(one_line(error))
     by_digest = dict(zip((graph.digest for graph in distinct), timings, strict=True))

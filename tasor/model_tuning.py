@@ -1,8 +1,9 @@
 """Models tuned, here or on a cluster: their tasks together, equal ones once, then each compiled.
 
 What it does: compiles models with zero trials, has `tensorgen.tune` make trials for their tasks,
-and compiles each again with the schedules that were faster. A model that cannot be compiled does
-not stop the others.
+compiles each again with the schedules that were faster, and has it race as a whole: a model whose
+kernels are faster one by one and slower together keeps those with zero trials. A model that cannot
+be compiled does not stop the others.
 What it does not: draw anything, or write libraries.
 """
 
@@ -17,8 +18,10 @@ from pathlib import Path
 
 from graphopt.onnx_import.errors import ModelError, printable
 from graphopt.search import machine_for
+from tasor.compiled_model import CompiledModel
 from tasor.errors import one_line
 from tasor.measuring_place import measuring_place
+from tasor.model_race import ModelRace, raced
 from tasor.pipeline import (
     SILENT,
     Observer,
@@ -29,7 +32,7 @@ from tasor.pipeline import (
     run_stages,
 )
 from tasor.tune_request import TuneRequest, objective_of
-from tensorgen.build import cache_folder
+from tensorgen.build import BuildError, cache_folder
 from tensorgen.machine import Machine
 from tensorgen.schedule import Schedule
 from tensorgen.target import TargetError
@@ -92,7 +95,8 @@ class TunedTask:
 class TunedModel:
     """A model after tuning; `counts` tells how often a run computes each task, by name. `curve` is
     how it became faster, in the figures of trials, and `target` what was to be reached, in
-    seconds."""
+    seconds. `race` is that of the whole model, where this machine measures and a schedule is
+    another one than with zero trials; `stages` are those of the winner."""
 
     question: Question
     stages: Stages
@@ -100,6 +104,22 @@ class TunedModel:
     finish: ModelFinish
     curve: tuple[CurvePoint, ...] = ()
     target: float | None = None
+    race: ModelRace | None = None
+
+    @property
+    def ended(self) -> str:
+        """Why it got no more trials, and what its race decided if it was lost, in words."""
+        if self.race is None or self.race.is_won:
+            return self.finish.value
+        return f"{self.finish.value}; {_lost(self.race)}"
+
+    def times_as_fast(self, tasks: Mapping[str, TunedTask]) -> float | None:
+        """How many times as fast as with zero trials it is: by its race, or without one by its
+        kernels. None where nothing was measured."""
+        if self.race is not None:
+            return max(self.race.times_as_fast, 1.0)
+        before, after = self.seconds(tasks)
+        return before / after if after else None
 
     def seconds(self, tasks: Mapping[str, TunedTask]) -> tuple[float, float]:
         """The kernels of one run, one after the other: as scheduled without trials, and as tuned.
@@ -111,6 +131,13 @@ class TunedModel:
         ]
         before = sum(count * choice.zero_trial_seconds for count, choice in raced)
         return before, sum(count * choice.seconds for count, choice in raced)
+
+
+def _lost(race: ModelRace) -> str:
+    return (
+        f"as a whole {race.times_as_fast:.3f} times as fast as without trials: kept as without "
+        "trials"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,11 +187,15 @@ def tuned_models(
             continue
         network = networks[place]
         stages = _recompiled(question, model, settings, faster, observer)
+        race = None
+        if stages is not model and request.cluster is None:
+            race = _raced(question, model, stages, observer)
+            stages = model if race is not None and not race.is_won else stages
         targets = objective.targets if isinstance(objective, LatencyTargets) else {}
         models.append(
             TunedModel(
                 question, stages, network.counts, _model_finish(network, objective, found),
-                history.curve(network), targets.get(network.name),
+                history.curve(network), targets.get(network.name), race,
             )
         )  # fmt: skip
     return TuneResult(tuple(models), found, history, stopped)
@@ -272,6 +303,23 @@ def _recompiled(
     chosen = replace(settings, schedules=own)
     compilation = compile_stage(question, stages.optimized, stages.searched, chosen, observer)
     return replace(stages, compilation=compilation)
+
+
+def _raced(
+    question: Question, stages: Stages, tuned: Stages, observer: Observer
+) -> ModelRace | None:
+    """The race of a model with itself as tuned; None if there is no room for its libraries, say.
+    Remarks name a model that does not win it, or why there is none."""
+    observer.begins("race the model")
+    name = printable(question.name)
+    try:
+        race = raced(CompiledModel(question, stages), CompiledModel(question, tuned))
+    except BuildError as error:
+        observer.remarks(f"{name}: not raced as a whole: {one_line(error)}")
+        return None
+    if not race.is_won:
+        observer.remarks(f"{name}: {_lost(race)}")
+    return race
 
 
 def tuned_stages(

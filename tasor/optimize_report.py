@@ -18,9 +18,9 @@ from tasor.graph_changes import Change, Picture, changes, whole
 from tasor.graph_difference import Difference
 from tasor.graph_drawing import GRAPH_STYLE, graph_svg
 from tasor.graph_search import GraphSearch, NotRun, Times
-from tasor.graph_timing import Timings
 from tasor.optimized_model import OptimizedModel, counted
 from tasor.report_page import page_template, printed, shipped_text, source_hash
+from tasor.turns import Timings
 from tensorgen.version import tasor_version
 
 MOST_DRAWN = 40

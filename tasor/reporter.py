@@ -41,6 +41,7 @@ _STEP_TEXTS: Mapping[str, str] = {
     "compile": "choosing kernels and memory",
     "tune": "measuring schedules",
     "race the best": "racing the best schedules",
+    "race the model": "racing the whole model",
     "save": "computing the self-test and writing files",
     "build": "compiling the C",
     "run": "running",

@@ -38,9 +38,10 @@ _FIGURES = ("timed", "slower")
 """Statuses of trials that gave a figure; the others failed."""
 
 NOT_CLAIMED = (
-    "Times of models are sums over their kernels, each measured alone: what lies between kernels, "
-    "and how one leaves the caches to the next, is not in them. `tasor bench --trials` measures "
-    "whole models.",
+    "Times of kernels, and curves, are of kernels measured alone: what lies between them, and how "
+    "one leaves the caches to the next, is in the runs of whole models only. Of these there are "
+    "two, in turns on this machine, for a model some of whose kernels are faster: one that is not "
+    "faster as a whole keeps the schedules without trials.",
     "Curves are in the figures of trials, which are compiled with fewer passes where that makes no "
     "difference to the choice; times in the tables come from a last race of the three fastest "
     "schedules with the one without trials, built as a library is.",
@@ -136,7 +137,11 @@ def _listed(numbers: Mapping[str, float], unit: str) -> str:
 def _cards(result: TuneResult) -> list[tuple[str, str, str]]:
     """Kind, value and name of each figure at the top."""
     cards: list[tuple[str, str, str]] = []
-    ratios = [ratio for model in result.models if (ratio := _ratio(model, result.tasks))]
+    ratios = [
+        ratio
+        for model in result.models
+        if isinstance(model, TunedModel) and (ratio := model.times_as_fast(result.tasks))
+    ]
     if ratios:
         mean = geometric_mean(ratios)
         label = "as fast as with zero trials" + (
@@ -158,14 +163,6 @@ def _cards(result: TuneResult) -> list[tuple[str, str, str]]:
     return cards
 
 
-def _ratio(model: TunedModel | FailedModel, tasks: Mapping[str, TunedTask]) -> float | None:
-    """How many times as fast as with zero trials; None for what was not measured."""
-    if isinstance(model, FailedModel):
-        return None
-    before, after = model.seconds(tasks)
-    return before / after if after else None
-
-
 def _failed(found: TunedTask) -> int:
     """How many trials of a kernel gave no right result."""
     return sum(tally.count for tally in found.outcomes if tally.status not in _FIGURES)
@@ -177,9 +174,9 @@ def _model(model: TunedModel | FailedModel, tasks: Mapping[str, TunedTask]) -> d
     match model:
         case FailedModel(_, reason):
             return {"name": name, "failed": reason}
-        case TunedModel(counts=counts, finish=finish, target=target):
+        case TunedModel(counts=counts, target=target, race=race):
             before, after = model.seconds(tasks)
-            ratio = _ratio(model, tasks)
+            ratio = model.times_as_fast(tasks)
             return {
                 "name": name,
                 "failed": None,
@@ -187,9 +184,11 @@ def _model(model: TunedModel | FailedModel, tasks: Mapping[str, TunedTask]) -> d
                 "tuned": sum(tasks[task].choice.is_tuned for task in counts),
                 "before": _milliseconds(before) if after else "",
                 "after": _milliseconds(after) if after else "",
+                "run_before": "" if race is None else f"{race.zero_trials.milliseconds:.4g}",
+                "run_after": "" if race is None else f"{race.tuned.milliseconds:.4g}",
                 "ratio": "" if ratio is None else f"{ratio:.2f}",
                 "target": "" if target is None else _milliseconds(target),
-                "ended": finish.value,
+                "ended": model.ended,
             }
 
 

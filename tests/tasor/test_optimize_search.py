@@ -15,7 +15,8 @@ import tasor
 from graphopt.rule import statement_text
 from graphopt.search import StopReason, search_rules
 from tasor.graph_search import NotRun, Times
-from tasor.graph_timing import Running, Timings
+from tasor.running_graph import Running
+from tasor.turns import Timings
 from tests.tasor.small_models import small_model
 
 Command = Callable[..., tuple[int, str, str]]
@@ -45,10 +46,10 @@ RULE = "matmul-factor-right[add]"
 def pretend(monkeypatch: pytest.MonkeyPatch, *milliseconds: float) -> None:
     """Makes every graph take so long, in the order in which they are timed."""
 
-    def timed(graphs: list[Running], seconds: float) -> tuple[Timings, ...]:
+    def timed_graphs(graphs: list[Running], seconds: float) -> tuple[Timings, ...]:
         return tuple(Timings((each, each)) for each in milliseconds[: len(graphs)])
 
-    monkeypatch.setattr("tasor.graph_search.timed", timed)
+    monkeypatch.setattr("tasor.graph_search.timed_graphs", timed_graphs)
 
 
 def test_what_measures_faster_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

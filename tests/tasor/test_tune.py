@@ -12,7 +12,13 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import tasor
-from tasor.pipeline import Observer
+from tasor.compiled_model import CompiledModel
+from tasor.model_race import RACE_ROUNDS, ModelRace
+from tasor.model_tuning import FailedModel, TunedModel, compiled_or_failed, tuned_models
+from tasor.pipeline import Observer, Question, settings_of
+from tasor.tune_request import TuneRequest
+from tasor.turns import Timings
+from tensorgen.build import BuildError
 from tensorgen.tune.records import TrialRecords
 from tests.tasor.small_models import small_model
 
@@ -62,6 +68,56 @@ def test_a_model_with_trials_computes_the_same(tmp_path: Path) -> None:
     recorded = tasor.compile(model, threads=1, records=file, observer=observer)
     np.testing.assert_allclose(recorded(x), plain(x), rtol=1e-5, atol=1e-5)
     assert observer.lines == []
+
+
+@pytest.fixture
+def any_schedule_wins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels take the fastest of other schedules, faster or not."""
+    monkeypatch.setattr("tensorgen.tune.task_search.WORTH", 1e3)
+
+
+@pytest.mark.usefixtures("any_schedule_wins")
+def test_a_model_races_as_a_whole(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """One that loses keeps the schedules without trials; no compiler is no reason to lose them."""
+    model = dense_model()
+    plain = tasor.compile(model, threads=1)
+    raced: list[tuple[CompiledModel, CompiledModel]] = []
+
+    def race(zero_trials: CompiledModel, tuned: CompiledModel) -> ModelRace:
+        raced.append((zero_trials, tuned))
+        if len(raced) == 3:
+            raise BuildError("gcc: no space left", "")
+        return ModelRace(Timings((5.0,)), Timings((4.0 if len(raced) == 1 else 8.0,)))
+
+    monkeypatch.setattr("tasor.model_tuning.raced", race)
+    observer, file = Remarks(), tmp_path / "trials.sqlite"
+    found = [
+        tasor.compile(model, threads=1, trials=6, records=file, observer=observer).stages
+        for _ in range(3)
+    ]
+    usual = plain.stages.compilation.schedules
+    assert [stages.compilation.schedules == usual for stages in found] == [False, True, False]
+    for before, after in raced:
+        assert before.stages.compilation.schedules == usual
+        assert after.stages.compilation.schedules != usual
+    assert observer.lines == [
+        "dense: as a whole 0.625 times as fast as without trials: kept as without trials",
+        "dense: not raced as a whole: gcc: no space left",
+    ]
+
+
+@pytest.mark.usefixtures("any_schedule_wins")
+def test_the_race_is_between_the_two_libraries(tmp_path: Path) -> None:
+    model = dense_model()
+    question, usual = compiled_or_failed(Question(model, "dense", {}), settings_of("host", 1))
+    assert not isinstance(usual, FailedModel)
+    request = TuneRequest(6, tmp_path / "trials.sqlite")
+    (tuned,) = tuned_models([(question, usual)], settings_of("host", 1), request).models
+    assert isinstance(tuned, TunedModel)
+    assert tuned.race is not None
+    assert len(tuned.race.tuned.turns) == len(tuned.race.zero_trials.turns) == RACE_ROUNDS
+    assert min(*tuned.race.tuned.turns, *tuned.race.zero_trials.turns) > 0
+    assert (tuned.stages is usual) == (not tuned.race.is_won)
 
 
 def test_a_lookup_that_misses_says_why(tmp_path: Path) -> None:

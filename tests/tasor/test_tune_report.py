@@ -13,8 +13,11 @@ from xml.etree import ElementTree
 import pytest
 
 from tasor.command_tune import models_table, tune_document
+from tasor.model_race import ModelRace
+from tasor.model_tuning import TunedModel
 from tasor.tune_report import tune_page
 from tasor.tune_request import TuneRequest
+from tasor.turns import Timings
 from tensorgen.tune.learning_curve import History
 from tests.tasor.tuned_results import SETTINGS, sample_result
 
@@ -38,11 +41,23 @@ def rows(page: str, table: str) -> list[str]:
 
 def test_models_have_their_figures_or_a_reason() -> None:
     assert rows(page_of(), "models") == [
-        "model0 2 1 9.9 5.5 1.80 all trials are used up",
+        "model0 2 1 9.9 5.5 10.4 6.5 1.67 all trials are used up",
         "model1 1 0 3.3 3.3 1.00 3.5 its latency target is reached",
         "model2 1 0 all trials are used up",
         "model3 model 'signal 11': expected an ONNX",
     ]
+
+
+def test_a_model_that_lost_its_race_is_no_faster() -> None:
+    result = sample_result()
+    won, *others = result.models
+    assert isinstance(won, TunedModel)
+    lost = replace(won, race=ModelRace(Timings((5.0,)), Timings((8.0,))))
+    page = tune_page(replace(result, models=(lost, *others)), SETTINGS, REQUEST)
+    assert rows(page, "models")[0] == (
+        "model0 2 1 9.9 5.5 5 8 1.00 all trials are used up; as a whole 0.625 times as fast as "
+        "without trials: kept as without trials"
+    )
 
 
 def test_kernels_that_take_most_of_the_time_come_first() -> None:
@@ -110,7 +125,7 @@ def test_cards_say_it_in_short() -> None:
     page = page_of()
     cards = re.findall(r'<li class="\w*"><b>([^<]*)</b><span>([^<]*)</span>', page)
     assert cards == [
-        ("1.34 x", "as fast as with zero trials, geometric mean of 2 models"),
+        ("1.29 x", "as fast as with zero trials, geometric mean of 2 models"),
         ("1 of 3", "kernels are faster"),
         ("24", "trials in 2 s, 12 a second"),
         ("16", "trials were on file"),
@@ -171,6 +186,11 @@ def test_the_document_has_the_curves() -> None:
     assert (second["target_ms"], second["ended"]) == (3.5, "its latency target is reached")
     assert third["curve"] == []
     assert set(failed) == {"name", "failed"}
+    assert first["race"] == {
+        "zero_trial_ms": 10.4, "tuned_ms": 6.5, "times_as_fast": pytest.approx(10 / 6),
+        "is_won": True,
+    }  # fmt: skip
+    assert second["race"] is None
     assert document["trials_made"] == 24
     assert document["tasks"]["first"]["outcomes"]["crashed"] == 3
     assert models_table(result).row_count == 4

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from math import inf
 
+from tasor.model_race import ModelRace
 from tasor.model_tuning import FailedModel, ModelFinish, TunedModel, TunedTask, TuneResult
 from tasor.pipeline import Question, run_stages, settings_of
+from tasor.turns import Timings
 from tensorgen.schedule import Lanes, Loops
 from tensorgen.tune.learning_curve import History, Round
 from tensorgen.tune.outcome import Tally
@@ -26,8 +28,9 @@ HISTORY = History(
 
 
 def sample_result(name: str = "model", note: str = "signal 11") -> TuneResult:
-    """A model with a faster kernel, one with a target that shares a kernel, one without any figure,
-    and one that failed; `name` is theirs, and `note` what was said of failures."""
+    """A model with a faster kernel that won its race, one with a target that shares a kernel, one
+    without any figure, and one that failed; `name` is theirs, and `note` what was said of
+    failures."""
     question = Question(small_model(), name, {"x": (2, 6)})
     stages = run_stages(question, SETTINGS)
     (task,) = stages.compilation.tasks
@@ -52,10 +55,12 @@ def sample_result(name: str = "model", note: str = "signal 11") -> TuneResult:
     }  # fmt: skip
     counts = ({"first": 2, "second": 1}, {"second": 3}, {"unmeasured": 1})
     ends = (ModelFinish.USED_UP, ModelFinish.REACHED, ModelFinish.USED_UP)
+    race = ModelRace(Timings((10.0, 20.0, 10.4)), Timings((6.0, 12.0, 6.5)))
     models = [
         TunedModel(
             replace(question, name=f"{name}{number}"), stages, count, end,
             HISTORY.curve(Network(str(number), count)), 0.0035 if number == 1 else None,
+            race if number == 0 else None,
         )
         for number, (count, end) in enumerate(zip(counts, ends, strict=True))
     ]  # fmt: skip
