@@ -7,8 +7,9 @@ print kernels.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 from math import prod
 from types import MappingProxyType
 
@@ -20,6 +21,7 @@ from graphopt.onnx_import.errors import quoted
 from graphopt.orders import in_better_orders
 from graphopt.search.cost import AnalyticCost, machine_for
 from graphopt.search.kernels import Kernels
+from graphopt.shared_constants import Layouts, Read, shared_reads, splitting
 from graphopt.step import Step
 from graphopt.storage import ArenaUse, Layout, lay_out, plan_storage
 from graphopt.sweeps import backward_schedule, backward_steps
@@ -98,7 +100,8 @@ def compile_graph(
     """The C library of a graph, as a module. Deterministic.
 
     Tasks that `schedules` does not have are scheduled by the constants of `machine`; None means
-    those typical for the target.
+    those typical for the target. So are tasks whose schedules there would lay out a constant, which
+    others read, more often than without them (`shared_constants`).
     `filtering` lets convolutions be filtered with fewer products, which rounds more; never if
     `strict`. Raises TargetError if the target cannot address so much memory.
     """
@@ -110,8 +113,13 @@ def compile_graph(
         cost = AnalyticCost(target, threads, machine, filtering)
         layout = in_better_orders(layout, cost.cost)
     kernels = _lower_tasks(
-        layout, target, threads, schedules, machine=machine, filtering=filtering and not strict
-    )
+        layout,
+        schedules,
+        partial(
+            default_schedule,
+            target=target, threads=threads, machine=machine, filtering=filtering and not strict,
+        ),
+    )  # fmt: skip
     counts = Counter(step.task for step in layout.steps)
     constants = _Constants()
     arguments = [
@@ -199,30 +207,43 @@ class _Entry:
 
 
 def _lower_tasks(
-    layout: Layout,
-    target: Target,
-    threads: int,
-    schedules: Mapping[Task, Schedule],
-    *,
-    machine: Machine,
-    filtering: bool,
+    layout: Layout, schedules: Mapping[Task, Schedule], usual: Callable[[Task], Schedule]
 ) -> dict[Task, _Entry]:
     """Every distinct task, scheduled and lowered once."""
-    result: dict[Task, _Entry] = {}
+    tasks = dict.fromkeys(step.task for step in layout.steps)
+    result = {task: _entry(task, schedules.get(task) or usual(task)) for task in tasks}
+
+    @cache
+    def without_trials(task: Task) -> _Entry:
+        return _entry(task, usual(task)) if task in schedules else result[task]
+
+    given_up = splitting(
+        shared_reads(_constant_reads(layout)),
+        lambda task: _layouts(without_trials(task)),
+        {task: _layouts(entry) for task, entry in result.items()},
+    )
+    return result | {task: without_trials(task) for task in given_up}
+
+
+def _entry(task: Task, schedule: Schedule) -> _Entry:
+    return _Entry(
+        schedule,
+        lower(task, schedule),
+        overwritable_inputs(task),
+        backward_schedule(task, schedule),
+    )
+
+
+def _layouts(entry: _Entry) -> Layouts:
+    return tuple(b"" if way is None else way.digest for way in entry.lowered.packing)
+
+
+def _constant_reads(layout: Layout) -> Iterator[Read]:
     for step in layout.steps:
-        if step.task not in result:
-            schedule = schedules.get(step.task)
-            if schedule is None:
-                schedule = default_schedule(
-                    step.task, target, threads, machine=machine, filtering=filtering
-                )
-            result[step.task] = _Entry(
-                schedule,
-                lower(step.task, schedule),
-                overwritable_inputs(step.task),
-                backward_schedule(step.task, schedule),
-            )
-    return result
+        for position, value in enumerate(step.inputs):
+            digest = _constant_digest(value, layout)
+            if digest is not None:
+                yield Read(digest, step.task, position)
 
 
 def overwritable_inputs(task: Task) -> frozenset[int]:
@@ -327,23 +348,31 @@ class _Constants:
         return self._known.get(digest)
 
 
+def _constant_digest(value: Value, layout: Layout) -> bytes | None:
+    """What a constant is known by, as it is; None for a value that is none."""
+    base = layout.part(value).base
+    if not isinstance(base, Constant):
+        return None
+    return base.digest if base.type.size == value.type.size else value.digest
+
+
 def _packed_inputs(
     step: Step, entry: _Entry, layout: Layout, constants: _Constants
 ) -> list[tuple[Value, int | None]]:
     """Each input of a step with the number of the constant that stands for it, if it is one."""
     result: list[tuple[Value, int | None]] = []
     for value, packing in zip(step.inputs, entry.lowered.packing, strict=True):
-        part = layout.part(value)
-        if not isinstance(part.base, Constant):
+        digest = _constant_digest(value, layout)
+        if digest is None:
             assert packing is None, "only constants are relaid"
             result.append((value, None))
             continue
-        whole = part.base.type.size == value.type.size
-        digest = part.base.digest if whole else value.digest
         if packing is not None:
             digest += packing.digest
         number = constants.known(digest)
         if number is None:
+            part = layout.part(value)
+            assert isinstance(part.base, Constant), "it has a digest"
             array = part.base.array.reshape(-1)[part.offset : part.offset + value.type.size]
             if packing is not None:
                 array = evaluate(packing, [array])

@@ -296,13 +296,21 @@ def _recompiled(
     faster: Mapping[Task, Schedule],
     observer: Observer,
 ) -> Stages:
-    """The model with the schedules that were faster, the same stages otherwise."""
+    """The model with the schedules that were faster, the same stages otherwise. Remarks tell of
+    those that are not taken, because they would copy weights that kernels share."""
     own = {task: faster[task] for task in stages.compilation.tasks if task in faster}
     if not own:
         return stages
     chosen = replace(settings, schedules=own)
     compilation = compile_stage(question, stages.optimized, stages.searched, chosen, observer)
-    return replace(stages, compilation=compilation)
+    taken = dict(zip(compilation.tasks, compilation.schedules, strict=True))
+    left = sum(taken[task] != schedule for task, schedule in own.items())
+    if left:
+        observer.remarks(
+            f"{printable(question.name)}: {left} of {len(own)} faster schedules are not taken: "
+            "they lay out weights otherwise than the kernels that share these"
+        )
+    return stages if left == len(own) else replace(stages, compilation=compilation)
 
 
 def _raced(
