@@ -25,6 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.arguments import Parser, count_of, pattern, positive
+from benchmarks.markdown_page import made_by, table_lines
 from graphopt.graph import Graph
 from graphopt.onnx_import import import_model
 from graphopt.optimize import optimize
@@ -89,13 +90,12 @@ def _means(rows: Sequence[Ablated]) -> list[str]:
 
 def markdown(rows: Sequence[Ablated], arguments: argparse.Namespace) -> str:
     """The table as a page."""
-    words = [f"--suite {arguments.suite}", f"--threads {arguments.threads}"]
-    words += ["--winograd"] if arguments.winograd else []
+    options = {name: getattr(arguments, name) for name in ("suite", "threads", "winograd")}
     titles = ["network", *(f"{stage}, ms" for stage in STAGES), *STAGES[1:]]
     lines = [
         "# What the rewrites are worth",
         "",
-        f"Made by `python -m benchmarks.ablation {' '.join(words)} --markdown FILE`.",
+        made_by("benchmarks.ablation", options),
         f"{host_target().name}, threads: {arguments.threads}.",
         "",
         "Each network as C from its graph as imported (none), after the rules that always apply",
@@ -104,10 +104,7 @@ def markdown(rows: Sequence[Ablated], arguments: argparse.Namespace) -> str:
         "way for all, and what the compiler fuses into one kernel it fuses in each. The last two",
         "columns say how many times as fast as without rewrites.",
         "",
-        f"| {' | '.join(titles)} |",
-        f"|---|{'|'.join(['--:'] * (len(titles) - 1))}|",
-        *(f"| {' | '.join(_cells(row))} |" for row in rows),
-        *([f"| {' | '.join(_means(rows))} |"] if rows else []),
+        *table_lines(titles, [*map(_cells, rows), *([_means(rows)] if rows else [])]),
     ]
     return "\n".join([*lines, ""])
 

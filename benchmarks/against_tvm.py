@@ -25,6 +25,7 @@ from pathlib import Path
 from rich.console import Console
 
 from benchmarks.arguments import Parser, count_of, pattern, positive
+from benchmarks.markdown_page import made_by
 from benchmarks.tvm_duel import Duel, DuelError, Effort, duel
 from benchmarks.tvm_operators import LAYOUTS, Operator, operator_of
 from benchmarks.tvm_tables import markdown, summary, table
@@ -164,14 +165,15 @@ def compared(
 def write(duels: Sequence[Duel], arguments: argparse.Namespace) -> None:
     """The page and the figures, where they are asked for."""
     if arguments.markdown is not None:
-        command = (
-            f"python -m {PROGRAM} --suite {arguments.suite} --only '{arguments.only.pattern}' "
-            f"--trials {arguments.trials} --tvm-trials {arguments.tvm_trials} --tvm-layout "
-            f"{arguments.tvm_layout} --threads {arguments.threads} --seed {arguments.seed}"
-        )
+        options = {
+            "suite": arguments.suite, "only": arguments.only, "trials": arguments.trials,
+            "tvm-trials": arguments.tvm_trials, "tvm-layout": arguments.tvm_layout,
+            "threads": arguments.threads, "seed": arguments.seed,
+        }  # fmt: skip
+        made = made_by(PROGRAM, options)
         versions = (f"{name} {importlib.metadata.version(name)}" for name in _names())
         setting = f"{host_target().name}, threads: {arguments.threads}; {', '.join(versions)}"
-        arguments.markdown.write_text(markdown(duels, command, setting), encoding="utf-8")
+        arguments.markdown.write_text(markdown(duels, made, setting), encoding="utf-8")
     if arguments.json is not None:
         content = {
             "threads": arguments.threads,

@@ -32,6 +32,7 @@ from benchmarks.cost_model_ranking import (
     summary_of,
 )
 from benchmarks.cost_model_samples import CAREFUL, Asked, raced_again, sampled
+from benchmarks.markdown_page import made_by, table_lines
 from benchmarks.tuning_curves import OPERATORS
 from benchmarks.tuning_runs import Prepared, prepared
 from benchmarks.tuning_tables import asked_cases, parser_of
@@ -50,6 +51,8 @@ TITLES = (
     "fitted to", "first", "least", "again", "least", f"from {ENOUGH}", "rank correlation", "fast",
     "seconds",
 )  # fmt: skip
+
+CASE_TITLES = ("fitted to", "trials", "first", "again", "rank correlation", "fast", "seconds")
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -120,17 +123,22 @@ def measured(
                     yield quality(sample, ranking, again, arguments.top, seed)
 
 
+def _case_row(found: Sequence[Quality], case: str, knowledge: str) -> tuple[str, ...]:
+    row = medians(found, case, knowledge)
+    return (
+        knowledge, f"{row['learned']:.0f}", f"{row['first']:.3f}", f"{row['again']:.3f}",
+        f"{row['correlation']:.2f}", f"{row['fast']:.2f}", f"{row['spent']:.2f}",
+    )  # fmt: skip
+
+
 def markdown(found: Sequence[Quality], arguments: argparse.Namespace) -> str:
     """The tables as a page."""
-    words = [
-        f"--suite {arguments.suite}", f"--only '{arguments.only.pattern}'",
-        f"--draws {arguments.draws}", f"--top {arguments.top}", f"--seeds {arguments.seeds}",
-        f"--trials {arguments.trials}", f"--threads {arguments.threads}",
-    ]  # fmt: skip
+    names = ("suite", "only", "draws", "top", "seeds", "trials", "threads")
+    known = KNOWLEDGE if found else ()
     lines = [
         "# How well the cost model ranks schedules",
         "",
-        f"Made by `python -m {PROGRAM} {' '.join(words)} --markdown FILE`.",
+        made_by(PROGRAM, {name: getattr(arguments, name) for name in names}),
         f"{host_target().name}, threads: {arguments.threads}, seeds: {arguments.seeds}.",
         "",
         f"Of the longest kernel of each operator, the tuner's search makes {arguments.trials}",
@@ -153,11 +161,8 @@ def markdown(found: Sequence[Quality], arguments: argparse.Namespace) -> str:
         "Geometric means of shares, and the least of them; how many operators have at least",
         f"{ENOUGH} by the last race; means of the others.",
         "",
-        f"| {' | '.join(TITLES)} |",
-        f"|---|{'|'.join(['--:'] * (len(TITLES) - 1))}|",
+        *table_lines(TITLES, (summary_of(found, name).cells() for name in known)),
     ]
-    known = KNOWLEDGE if found else ()
-    lines += [f"| {' | '.join(summary_of(found, name).cells())} |" for name in known]
     cases = dict.fromkeys(judged.case for judged in found)
     most = max((medians(found, case, SEARCH)["search_share"] for case in cases), default=0.0)
     lines += [
@@ -179,15 +184,8 @@ def markdown(found: Sequence[Quality], arguments: argparse.Namespace) -> str:
             f"{any_of['draws_gain']:.3f}, search {any_of['search_gain']:.3f}, model's share "
             f"{any_of['search_share']:.1%}.",
             "",
-            "| fitted to | trials | first | again | rank correlation | fast | seconds |",
-            "|---|--:|--:|--:|--:|--:|--:|",
+            *table_lines(CASE_TITLES, (_case_row(found, case, name) for name in KNOWLEDGE)),
         ]
-        for name in KNOWLEDGE:
-            row = medians(found, case, name)
-            lines.append(
-                f"| {name} | {row['learned']:.0f} | {row['first']:.3f} | {row['again']:.3f} | "
-                f"{row['correlation']:.2f} | {row['fast']:.2f} | {row['spent']:.2f} |"
-            )
     return "\n".join([*lines, ""])
 
 

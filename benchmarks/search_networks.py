@@ -27,6 +27,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from benchmarks.arguments import Parser, count_of, pattern, positive
+from benchmarks.markdown_page import made_by, table_lines
 from graphopt.graph import Graph
 from graphopt.onnx_export import save_model
 from graphopt.onnx_import import import_model
@@ -167,13 +168,11 @@ def _titles(peers: Sequence[str]) -> list[str]:
 def markdown(found: Sequence[Searched], peers: Sequence[str], arguments: argparse.Namespace) -> str:
     """The table as a page."""
     costs = "measured" if arguments.measure else "estimated"
-    words = [f"--suite {arguments.suite}", f"--threads {arguments.threads}"]
-    flags = ("measure", "winograd", "discovered")
-    words += [f"--{name}" for name in flags if getattr(arguments, name)]
+    names = ("suite", "threads", "measure", "winograd", "discovered")
     lines = [
         "# The search on the networks",
         "",
-        f"Made by `python -m benchmarks.search_networks {' '.join(words)} --markdown FILE`.",
+        made_by("benchmarks.search_networks", {name: getattr(arguments, name) for name in names}),
         f"Kernels are {costs}; {host_target().name}, threads: {arguments.threads}.",
         "",
         "Speed-ups: of the graph after the search over the one before it (predicted; own C, in",
@@ -184,10 +183,8 @@ def markdown(found: Sequence[Searched], peers: Sequence[str], arguments: argpars
         "Transposed convolutions are exported as the convolutions of phases that they were",
         "taken apart into, which ONNX Runtime runs slower than its own (dcgan).",
         "",
-        f"| {' | '.join(_titles(peers))} |",
-        f"|{'|'.join(['---', '---', *['--:'] * (len(_titles(peers)) - 2)])}|",
+        *table_lines(_titles(peers), (_cells(row, peers) for row in found), texts=2),
     ]
-    lines += [f"| {' | '.join(_cells(row, peers))} |" for row in found]
     return "\n".join([*lines, ""])
 
 

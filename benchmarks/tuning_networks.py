@@ -17,6 +17,7 @@ from statistics import median
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.markdown_page import made_by, table_lines
 from benchmarks.tuning_runs import Run, Variant, milestones, prepared, runs
 from benchmarks.tuning_tables import asked_cases, median_gains, parser_of
 from tasor.pipeline import settings_of
@@ -89,10 +90,7 @@ def markdown(
     found: Sequence[Run], lines: Sequence[tuple[str, ...]], arguments: argparse.Namespace
 ) -> str:
     """The table as a page."""
-    words = [
-        f"--only '{arguments.only.pattern}'", f"--seeds {arguments.seeds}",
-        f"--trials {arguments.trials}", f"--threads {arguments.threads}",
-    ]  # fmt: skip
+    options = {name: getattr(arguments, name) for name in ("only", "seeds", "trials", "threads")}
     near = (
         f"{case} {median(seconds_until_near(run) for run in found if run.case == case):.0f} s"
         for case in dict.fromkeys(run.case for run in found)
@@ -100,7 +98,7 @@ def markdown(
     return "\n".join([
         "# How long networks take to tune",
         "",
-        f"Made by `python -m {PROGRAM} {' '.join(words)} --markdown FILE`.",
+        made_by(PROGRAM, options),
         f"{host_target().name}, threads: {arguments.threads}, seeds: {arguments.seeds}.",
         "",
         "Each network is tuned from nothing but the schedules with zero trials. A row says how",
@@ -110,9 +108,7 @@ def markdown(
         "",
         f"Seconds until {NEAR:.0%} of the best: {', '.join(near)}.",
         "",
-        f"| {' | '.join(TITLES)} |",
-        f"|---|{'|'.join(['--:'] * (len(TITLES) - 1))}|",
-        *(f"| {' | '.join(line)} |" for line in lines),
+        *table_lines(TITLES, lines),
         "",
     ])  # fmt: skip
 

@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.arguments import Parser, count_of, pattern
+from benchmarks.markdown_page import made_by, table_lines
 from benchmarks.tuning_runs import Run, Variant, milestones, prepared, runs
 from tasor.pipeline import settings_of
 from tasor.suites.sources import SUITES, Source, sources
@@ -51,18 +52,15 @@ def markdown(
     found: Sequence[Run], variants: Sequence[Variant], arguments: argparse.Namespace, program: str
 ) -> str:
     """The tables as a page; `program` is the module that was asked for them."""
-    columns = titles(arguments.trials)
-    head = [f"| search | {' | '.join(columns)} |", f"|---|{'|'.join(['--:'] * len(columns))}|"]
-    words = [
-        f"--suite {arguments.suite}", f"--only '{arguments.only.pattern}'",
-        f"--seeds {arguments.seeds}", f"--trials {arguments.trials}",
-        f"--threads {arguments.threads}",
-    ]  # fmt: skip
+    columns = ("search", *titles(arguments.trials))
+    options = {
+        name: getattr(arguments, name) for name in ("suite", "only", "seeds", "trials", "threads")
+    }
     seconds = sum(run.seconds for run in found)
     lines = [
         "# Searches for schedules, side by side",
         "",
-        f"Made by `python -m {program} {' '.join(words)} --markdown FILE`.",
+        made_by(program, options),
         f"{host_target().name}, threads: {arguments.threads}, seeds: {arguments.seeds}; "
         f"{len(found)} tunings, {seconds:.0f} s of trials.",
         "",
@@ -76,17 +74,17 @@ def markdown(
         "The gain so far, as a share of the largest that a search has in the end: medians over",
         "seeds, geometric means over cases.",
         "",
-        *head,
+        *table_lines(
+            columns,
+            [(v.name, *(f"{share:.3f}" for share in mean_shares(found, v.name))) for v in variants],
+        ),
     ]
-    for variant in variants:
-        shares = (f"{share:.3f}" for share in mean_shares(found, variant.name))
-        lines.append(f"| {variant.name} | {' | '.join(shares)} |")
     lines += ["", "## Each case", "", "Times as fast as with zero trials, medians over seeds."]
     for case in dict.fromkeys(run.case for run in found):
-        lines += ["", f"### {case}", "", *head]
-        for variant in variants:
-            gains = (f"{gain:.3f}" for gain in median_gains(found, case, variant.name))
-            lines.append(f"| {variant.name} | {' | '.join(gains)} |")
+        gains = [
+            (v.name, *map("{:.3f}".format, median_gains(found, case, v.name))) for v in variants
+        ]
+        lines += ["", f"### {case}", "", *table_lines(columns, gains)]
     return "\n".join([*lines, ""])
 
 

@@ -24,6 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.arguments import Parser, count_of, positive
+from benchmarks.markdown_page import made_by, table_lines
 from benchmarks.transfer_runs import Asked, Transfer, transfers
 from tasor.pipeline import settings_of
 from tasor.suites.networks import NETWORKS
@@ -144,15 +145,15 @@ def _predicted(found: Sequence[Transfer], place: int) -> str:
 def markdown(found: Sequence[Transfer], arguments: argparse.Namespace) -> str:
     """The table as a page."""
     names = ",".join(source.name for source in arguments.networks)
-    words = [
-        f"--from {arguments.source.name}", f"--to {names}", f"--trials {arguments.trials}",
-        f"--threads {arguments.threads}", f"--seeds {arguments.seeds}",
-        f"--turns {arguments.turns}", f"--turn-seconds {arguments.turn_seconds:g}",
-    ]  # fmt: skip
+    options = {
+        "from": arguments.source.name, "to": names, "trials": arguments.trials,
+        "threads": arguments.threads, "seeds": arguments.seeds, "turns": arguments.turns,
+        "turn-seconds": arguments.turn_seconds,
+    }  # fmt: skip
     lines = [
         f"# Records of {arguments.source.name} for other networks",
         "",
-        f"Made by `python -m {PROGRAM} {' '.join(words)} --markdown FILE`.",
+        made_by(PROGRAM, options),
         f"{host_target().name}, threads: {arguments.threads}, seeds: {arguments.seeds}.",
         "",
         f"{arguments.source.name} is tuned by {arguments.trials} trials for each kernel. Another",
@@ -166,11 +167,11 @@ def markdown(found: Sequence[Transfer], arguments: argparse.Namespace) -> str:
         "the last columns these are measured one by one just before the turns: less time for the",
         "machine to change.",
         "",
-        f"| {' | '.join(TITLES)} |",
-        f"|---|{'|'.join(['--:'] * (len(TITLES) - 1))}|",
+        *table_lines(
+            TITLES,
+            (cells(found, n) for n in dict.fromkeys(transfer.network for transfer in found)),
+        ),
     ]
-    for name in dict.fromkeys(transfer.network for transfer in found):
-        lines.append(f"| {' | '.join(cells(found, name))} |")
     return "\n".join([*lines, ""])
 
 

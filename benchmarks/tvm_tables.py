@@ -7,6 +7,7 @@ from math import prod
 
 from rich.table import Table
 
+from benchmarks.markdown_page import table_lines
 from benchmarks.time_to_reach import LIKE_THE_BEST, Point, landmarks
 from benchmarks.tvm_duel import Duel
 
@@ -62,12 +63,12 @@ def table(duels: Sequence[Duel]) -> Table:
     return made
 
 
-def markdown(duels: Sequence[Duel], command: str, setting: str) -> str:
+def markdown(duels: Sequence[Duel], made: str, setting: str) -> str:
     """The page: how it was made, the table, and both curves of each case."""
     lines = [
         "# Tasor beside TVM's MetaSchedule",
         "",
-        f"Made by `{command} --markdown FILE`.",
+        made,
         f"{setting}.",
         "",
         "Both tune from nothing on the same machine, one after the other; then both winners run in",
@@ -86,9 +87,7 @@ def markdown(duels: Sequence[Duel], command: str, setting: str) -> str:
         "then, and all of compiling with an empty cache. `times shorter` compares that with TVM's",
         "best.",
         "",
-        f"| {' | '.join(_TITLES)} |",
-        f"|---|{'|'.join(['--:'] * (len(_TITLES) - 1))}|",
-        *(f"| {' | '.join(row_of(duel))} |" for duel in duels),
+        *table_lines(_TITLES, map(row_of, duels)),
         "",
         f"{summary(duels)}.",
         "",

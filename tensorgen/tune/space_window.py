@@ -26,7 +26,7 @@ from tensorgen.window_sketch import (
     window_schedule,
 )
 
-MOST_ROWS = 12
+MOST_ROWS_TRIED = 12
 """Rows of a tile, at most, whether they fit the registers or not."""
 
 SPILLED = 1.2
@@ -64,7 +64,7 @@ class WindowSpace:
     def heights(self) -> tuple[int, ...]:
         """Rows that a tile may have."""
         extent, taps = self.window.rows.output.extent, self.window.taps
-        most = max(min(extent, MOST_ROWS, MOST_TAPS_OF_A_TILE // taps), 1)
+        most = max(min(extent, MOST_ROWS_TRIED, MOST_TAPS_OF_A_TILE // taps), 1)
         return tuple(sorted({*range(1, most + 1), self.rule.rows}))
 
     @cached_property

@@ -24,10 +24,12 @@ from benchmarks.transfer_runs import (
     usual_seconds,
 )
 from benchmarks.tuning_transfer import cells, markdown
-from tasor import measuring_place
+from tasor import measuring_place, model_tuning
+from tasor.model_race import ModelRace
 from tasor.peer_cases import write_case
 from tasor.pipeline import Settings, settings_of
 from tasor.suites.sources import Source
+from tasor.turns import Timings
 from tensorgen.build import ToolMissing, find_compiler
 from tensorgen.target import host_target
 from tensorgen.tune.records import TrialRecords
@@ -82,12 +84,15 @@ def settings() -> Settings:
 
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
-    """No kernel is measured, and no library timed: they take 4, 3 and 2 seconds."""
+    """No kernel is measured, and no library timed: they take 4, 3 and 2 seconds, and a tuned model
+    wins its race."""
     machine = typical_machine(settings.target)
     monkeypatch.setattr(measuring_place, "LocalMeasurer", AtOnce)
     monkeypatch.setattr(transfer_runs, "LocalMeasurer", AtOnce)
     monkeypatch.setattr(measuring_place, "calibrated", lambda *_: machine)
     monkeypatch.setattr(transfer_runs, "turns_of", lambda *_: [(4.0, 3.0, 2.0)] * 3)
+    won = ModelRace(Timings((4.0,)), Timings((2.0,)))
+    monkeypatch.setattr(model_tuning, "raced", lambda *_: won)
 
 
 @pytest.mark.usefixtures("at_once")

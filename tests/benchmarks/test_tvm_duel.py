@@ -116,8 +116,8 @@ def test_weights_are_laid_out_as_the_kernel_takes_them(tmp_path: Path) -> None:
 
 def test_the_page_has_every_figure_and_both_curves() -> None:
     duels = [settled_with(4.0, 2.0, 1.0, 1.0), settled_with(9.0, 9.0, 9.0, 4.0)]
-    page = markdown(duels, "python -m x", "a machine, threads: 1")
-    assert "Made by `python -m x --markdown FILE`." in page
+    page = markdown(duels, "Made by this.", "a machine, threads: 1")
+    assert "\n\nMade by this.\na machine, threads: 1.\n\n" in page
     assert (
         "| product | 1.0000 | 2.0000 | 2.00 | 1.0e-06 | 4.0 | 100.0 | 90.0 | 80.0 | 3.0 | 16 | "
         "30.0 |" in page
