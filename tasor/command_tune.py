@@ -88,7 +88,7 @@ def models_table(result: TuneResult) -> Table:
     both, or why there are none."""
     table = Table()
     for column in (
-        "model", "kernels", "faster", "they took", "they take", "a run took", "it takes",
+        "model", "kernels", "faster", "they took", "as tuned", "a run took", "as tuned",
         "times as fast", "ended",
     ):  # fmt: skip
         is_text = column in ("model", "ended")
@@ -100,10 +100,9 @@ def models_table(result: TuneResult) -> Table:
                 table.add_row(name, *[""] * 7, Text(reason))
             case TunedModel(counts=counts, race=race):
                 before, after = model.seconds(result.tasks)
-                faster = sum(result.tasks[task].choice.is_tuned for task in counts)
                 ratio = model.times_as_fast(result.tasks)
                 table.add_row(
-                    name, f"{len(counts)}", f"{faster}", _milliseconds(before),
+                    name, f"{len(counts)}", f"{model.faster(result.tasks)}", _milliseconds(before),
                     _milliseconds(after),
                     "" if race is None else f"{race.zero_trials.milliseconds:.4g} ms",
                     "" if race is None else f"{race.tuned.milliseconds:.4g} ms",
@@ -165,6 +164,7 @@ def _model_document(
                 "tuned_ms": after * 1e3,
                 "race": None if race is None else _race_document(race),
                 "tasks": dict(counts),
+                "not_taken": sorted(model.left),
                 "target_ms": None if model.target is None else model.target * 1e3,
                 "ended": model.finish.value,
                 "curve": [

@@ -7,17 +7,18 @@ What it does not: choose kernels, or decide which library is kept (`model_tuning
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
 from tasor.compiled_model import CompiledModel
 from tasor.sample_inputs import sample_inputs
-from tasor.turns import Timings, timed
+from tasor.turns import LEAST_CALLS, Timings, timed
 
 RACE_SECONDS = 2.0
-"""What a race takes, unless a run takes so long that two for each turn take longer."""
+"""What a race takes, unless the fewest runs take longer."""
 
-RACE_ROUNDS = 9
-"""Turns of each library."""
+MOST_ROUNDS, LEAST_ROUNDS = 9, 5
+"""Turns of each library: fewer, if runs are so long that all would take longer than a race."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,5 +45,13 @@ def raced(zero_trials: CompiledModel, tuned: CompiledModel) -> ModelRace:
     inputs = sample_inputs(zero_trials.inputs, 0)
     arrays = [inputs[port.name] for port in zero_trials.inputs]
     calls = [model.bind(arrays, model.empty_outputs()) for model in (zero_trials, tuned)]
-    before, after = timed(calls, RACE_SECONDS, RACE_ROUNDS)
+    started = time.perf_counter()
+    calls[0]()
+    before, after = timed(calls, RACE_SECONDS, rounds_for(time.perf_counter() - started))
     return ModelRace(before, after)
+
+
+def rounds_for(seconds: float) -> int:
+    """The turns of each library whose run takes so long."""
+    fit = RACE_SECONDS / (2 * LEAST_CALLS * seconds)
+    return int(min(max(fit, LEAST_ROUNDS), MOST_ROUNDS))

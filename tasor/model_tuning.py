@@ -10,7 +10,7 @@ What it does not: draw anything, or write libraries.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from math import inf
@@ -96,7 +96,8 @@ class TunedModel:
     """A model after tuning; `counts` tells how often a run computes each task, by name. `curve` is
     how it became faster, in the figures of trials, and `target` what was to be reached, in
     seconds. `race` is that of the whole model, where this machine measures and a schedule is
-    another one than with zero trials; `stages` are those of the winner."""
+    another one than with zero trials; `stages` are those of the winner. `left` names the tasks
+    whose faster schedules are not taken, because they would copy weights that others share."""
 
     question: Question
     stages: Stages
@@ -105,6 +106,7 @@ class TunedModel:
     curve: tuple[CurvePoint, ...] = ()
     target: float | None = None
     race: ModelRace | None = None
+    left: frozenset[str] = frozenset()
 
     @property
     def ended(self) -> str:
@@ -124,13 +126,18 @@ class TunedModel:
     def seconds(self, tasks: Mapping[str, TunedTask]) -> tuple[float, float]:
         """The kernels of one run, one after the other: as scheduled without trials, and as tuned.
         Tasks without a race are left out of both."""
-        raced = [
-            (count, tasks[name].choice)
-            for name, count in self.counts.items()
-            if tasks[name].choice.seconds < inf
-        ]
-        before = sum(count * choice.zero_trial_seconds for count, choice in raced)
-        return before, sum(count * choice.seconds for count, choice in raced)
+        before = after = 0.0
+        for name, count in self.counts.items():
+            choice = tasks[name].choice
+            if choice.seconds < inf:
+                before += count * choice.zero_trial_seconds
+                own = choice.zero_trial_seconds if name in self.left else choice.seconds
+                after += count * own
+        return before, after
+
+    def faster(self, tasks: Mapping[str, TunedTask]) -> int:
+        """How many of its tasks have a faster schedule that is taken."""
+        return sum(tasks[name].choice.is_tuned for name in self.counts if name not in self.left)
 
 
 def _lost(race: ModelRace) -> str:
@@ -187,6 +194,7 @@ def tuned_models(
             continue
         network = networks[place]
         stages = _recompiled(question, model, settings, faster, observer)
+        left = _left(stages, found.values())
         race = None
         if stages is not model and request.cluster is None:
             race = _raced(question, model, stages, observer)
@@ -195,7 +203,7 @@ def tuned_models(
         models.append(
             TunedModel(
                 question, stages, network.counts, _model_finish(network, objective, found),
-                history.curve(network), targets.get(network.name), race,
+                history.curve(network), targets.get(network.name), race, left,
             )
         )  # fmt: skip
     return TuneResult(tuple(models), found, history, stopped)
@@ -311,6 +319,16 @@ def _recompiled(
             "they lay out weights otherwise than the kernels that share these"
         )
     return stages if left == len(own) else replace(stages, compilation=compilation)
+
+
+def _left(stages: Stages, tuned: Iterable[TunedTask]) -> frozenset[str]:
+    """The tuned tasks of a model whose faster schedules it does not have."""
+    taken = dict(zip(stages.compilation.tasks, stages.compilation.schedules, strict=True))
+    return frozenset(
+        one.name
+        for one in tuned
+        if one.task in taken and one.choice.is_tuned and taken[one.task] != one.choice.schedule
+    )
 
 
 def _raced(

@@ -181,7 +181,7 @@ def _model(model: TunedModel | FailedModel, tasks: Mapping[str, TunedTask]) -> d
                 "name": name,
                 "failed": None,
                 "kernels": len(counts),
-                "tuned": sum(tasks[task].choice.is_tuned for task in counts),
+                "tuned": model.faster(tasks),
                 "before": _milliseconds(before) if after else "",
                 "after": _milliseconds(after) if after else "",
                 "run_before": "" if race is None else f"{race.zero_trials.milliseconds:.4g}",

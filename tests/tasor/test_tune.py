@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import tasor
 from tasor.compiled_model import CompiledModel
-from tasor.model_race import RACE_ROUNDS, ModelRace
+from tasor.model_race import MOST_ROUNDS, ModelRace
 from tasor.model_tuning import FailedModel, TunedModel, compiled_or_failed, tuned_models
 from tasor.pipeline import Observer, Question, settings_of
 from tasor.tune_request import TuneRequest
@@ -115,7 +115,7 @@ def test_the_race_is_between_the_two_libraries(tmp_path: Path) -> None:
     (tuned,) = tuned_models([(question, usual)], settings_of("host", 1), request).models
     assert isinstance(tuned, TunedModel)
     assert tuned.race is not None
-    assert len(tuned.race.tuned.turns) == len(tuned.race.zero_trials.turns) == RACE_ROUNDS
+    assert len(tuned.race.tuned.turns) == len(tuned.race.zero_trials.turns) == MOST_ROUNDS
     assert min(*tuned.race.tuned.turns, *tuned.race.zero_trials.turns) > 0
     assert (tuned.stages is usual) == (not tuned.race.is_won)
 

@@ -60,6 +60,17 @@ def test_a_model_that_lost_its_race_is_no_faster() -> None:
     )
 
 
+def test_a_schedule_that_is_not_taken_makes_no_model_faster() -> None:
+    result = sample_result()
+    won, *others = result.models
+    assert isinstance(won, TunedModel)
+    assert (won.faster(result.tasks), won.times_as_fast(result.tasks)) == (1, 10 / 6)
+    left = replace(won, race=None, left=frozenset({"first"}))
+    assert (left.faster(result.tasks), left.times_as_fast(result.tasks)) == (0, 1.0)
+    document: Any = tune_document(replace(result, models=(left, *others)), [None] * 4)
+    assert document["models"][0]["not_taken"] == ["first"]
+
+
 def test_kernels_that_take_most_of_the_time_come_first() -> None:
     first, second, unmeasured = rows(page_of(), "rows")
     assert first.startswith("first its meaning")
