@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.arguments import Parser, count_of, pattern, positive
-from benchmarks.markdown_page import made_by, table_lines
+from benchmarks.markdown_page import made_by, options_of, table_lines
 from graphopt.graph import Graph
 from graphopt.onnx_import import import_model
 from graphopt.optimize import optimize
@@ -90,7 +90,7 @@ def _means(rows: Sequence[Ablated]) -> list[str]:
 
 def markdown(rows: Sequence[Ablated], arguments: argparse.Namespace) -> str:
     """The table as a page."""
-    options = {name: getattr(arguments, name) for name in ("suite", "threads", "winograd")}
+    options = options_of(arguments, "suite", "threads", "winograd")
     titles = ["network", *(f"{stage}, ms" for stage in STAGES), *STAGES[1:]]
     lines = [
         "# What the rewrites are worth",

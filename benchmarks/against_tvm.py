@@ -25,7 +25,7 @@ from pathlib import Path
 from rich.console import Console
 
 from benchmarks.arguments import Parser, count_of, pattern, positive
-from benchmarks.markdown_page import made_by
+from benchmarks.markdown_page import made_by, options_of
 from benchmarks.tvm_duel import Duel, DuelError, Effort, duel
 from benchmarks.tvm_operators import LAYOUTS, Operator, operator_of
 from benchmarks.tvm_tables import markdown, summary, table
@@ -165,11 +165,9 @@ def compared(
 def write(duels: Sequence[Duel], arguments: argparse.Namespace) -> None:
     """The page and the figures, where they are asked for."""
     if arguments.markdown is not None:
-        options = {
-            "suite": arguments.suite, "only": arguments.only, "trials": arguments.trials,
-            "tvm-trials": arguments.tvm_trials, "tvm-layout": arguments.tvm_layout,
-            "threads": arguments.threads, "seed": arguments.seed,
-        }  # fmt: skip
+        options = options_of(
+            arguments, "suite", "only", "trials", "tvm-trials", "tvm-layout", "threads", "seed"
+        )
         made = made_by(PROGRAM, options)
         versions = (f"{name} {importlib.metadata.version(name)}" for name in _names())
         setting = f"{host_target().name}, threads: {arguments.threads}; {', '.join(versions)}"

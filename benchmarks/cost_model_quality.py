@@ -32,7 +32,7 @@ from benchmarks.cost_model_ranking import (
     summary_of,
 )
 from benchmarks.cost_model_samples import CAREFUL, Asked, raced_again, sampled
-from benchmarks.markdown_page import made_by, table_lines
+from benchmarks.markdown_page import made_by, options_of, table_lines
 from benchmarks.tuning_curves import OPERATORS
 from benchmarks.tuning_runs import Prepared, prepared
 from benchmarks.tuning_tables import asked_cases, parser_of
@@ -133,12 +133,12 @@ def _case_row(found: Sequence[Quality], case: str, knowledge: str) -> tuple[str,
 
 def markdown(found: Sequence[Quality], arguments: argparse.Namespace) -> str:
     """The tables as a page."""
-    names = ("suite", "only", "draws", "top", "seeds", "trials", "threads")
+    options = options_of(arguments, "suite", "only", "draws", "top", "seeds", "trials", "threads")
     known = KNOWLEDGE if found else ()
     lines = [
         "# How well the cost model ranks schedules",
         "",
-        made_by(PROGRAM, {name: getattr(arguments, name) for name in names}),
+        made_by(PROGRAM, options),
         f"{host_target().name}, threads: {arguments.threads}, seeds: {arguments.seeds}.",
         "",
         f"Of the longest kernel of each operator, the tuner's search makes {arguments.trials}",

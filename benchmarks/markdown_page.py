@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import re
 from collections.abc import Iterable, Mapping, Sequence
+
+
+def options_of(arguments: argparse.Namespace, *names: str) -> dict[str, object]:
+    """Options by name, as they were given."""
+    return {name: getattr(arguments, name.replace("-", "_")) for name in names}
 
 
 def made_by(program: str, options: Mapping[str, object]) -> str:

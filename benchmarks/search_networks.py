@@ -27,7 +27,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from benchmarks.arguments import Parser, count_of, pattern, positive
-from benchmarks.markdown_page import made_by, table_lines
+from benchmarks.markdown_page import made_by, options_of, table_lines
 from graphopt.graph import Graph
 from graphopt.onnx_export import save_model
 from graphopt.onnx_import import import_model
@@ -168,11 +168,11 @@ def _titles(peers: Sequence[str]) -> list[str]:
 def markdown(found: Sequence[Searched], peers: Sequence[str], arguments: argparse.Namespace) -> str:
     """The table as a page."""
     costs = "measured" if arguments.measure else "estimated"
-    names = ("suite", "threads", "measure", "winograd", "discovered")
+    options = options_of(arguments, "suite", "threads", "measure", "winograd", "discovered")
     lines = [
         "# The search on the networks",
         "",
-        made_by("benchmarks.search_networks", {name: getattr(arguments, name) for name in names}),
+        made_by("benchmarks.search_networks", options),
         f"Kernels are {costs}; {host_target().name}, threads: {arguments.threads}.",
         "",
         "Speed-ups: of the graph after the search over the one before it (predicted; own C, in",

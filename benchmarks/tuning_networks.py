@@ -17,7 +17,7 @@ from statistics import median
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.markdown_page import made_by, table_lines
+from benchmarks.markdown_page import made_by, options_of, table_lines
 from benchmarks.tuning_runs import Run, Variant, milestones, prepared, runs
 from benchmarks.tuning_tables import asked_cases, median_gains, parser_of
 from tasor.pipeline import settings_of
@@ -90,7 +90,7 @@ def markdown(
     found: Sequence[Run], lines: Sequence[tuple[str, ...]], arguments: argparse.Namespace
 ) -> str:
     """The table as a page."""
-    options = {name: getattr(arguments, name) for name in ("only", "seeds", "trials", "threads")}
+    options = options_of(arguments, "only", "seeds", "trials", "threads")
     near = (
         f"{case} {median(seconds_until_near(run) for run in found if run.case == case):.0f} s"
         for case in dict.fromkeys(run.case for run in found)

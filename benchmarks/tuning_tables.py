@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.arguments import Parser, count_of, pattern
-from benchmarks.markdown_page import made_by, table_lines
+from benchmarks.markdown_page import made_by, options_of, table_lines
 from benchmarks.tuning_runs import Run, Variant, milestones, prepared, runs
 from tasor.pipeline import settings_of
 from tasor.suites.sources import SUITES, Source, sources
@@ -53,9 +53,7 @@ def markdown(
 ) -> str:
     """The tables as a page; `program` is the module that was asked for them."""
     columns = ("search", *titles(arguments.trials))
-    options = {
-        name: getattr(arguments, name) for name in ("suite", "only", "seeds", "trials", "threads")
-    }
+    options = options_of(arguments, "suite", "only", "seeds", "trials", "threads")
     seconds = sum(run.seconds for run in found)
     lines = [
         "# Searches for schedules, side by side",

@@ -10,12 +10,13 @@ What it does not: draw anything, or write libraries.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from math import inf
 from pathlib import Path
 
+from graphopt.compiler import Compilation
 from graphopt.onnx_import.errors import ModelError, printable
 from graphopt.search import machine_for
 from tasor.compiled_model import CompiledModel
@@ -194,7 +195,8 @@ def tuned_models(
             continue
         network = networks[place]
         stages = _recompiled(question, model, settings, faster, observer)
-        left = _left(stages, found.values())
+        not_taken = _not_taken(stages.compilation, faster)
+        left = frozenset(name for name in network.counts if found[name].task in not_taken)
         race = None
         if stages is not model and request.cluster is None:
             race = _raced(question, model, stages, observer)
@@ -311,24 +313,19 @@ def _recompiled(
         return stages
     chosen = replace(settings, schedules=own)
     compilation = compile_stage(question, stages.optimized, stages.searched, chosen, observer)
-    taken = dict(zip(compilation.tasks, compilation.schedules, strict=True))
-    left = sum(taken[task] != schedule for task, schedule in own.items())
+    left = _not_taken(compilation, own)
     if left:
         observer.remarks(
-            f"{printable(question.name)}: {left} of {len(own)} faster schedules are not taken: "
-            "they lay out weights otherwise than the kernels that share these"
+            f"{printable(question.name)}: {len(left)} of {len(own)} faster schedules are not "
+            "taken: they lay out weights otherwise than the kernels that share these"
         )
-    return stages if left == len(own) else replace(stages, compilation=compilation)
+    return stages if len(left) == len(own) else replace(stages, compilation=compilation)
 
 
-def _left(stages: Stages, tuned: Iterable[TunedTask]) -> frozenset[str]:
-    """The tuned tasks of a model whose faster schedules it does not have."""
-    taken = dict(zip(stages.compilation.tasks, stages.compilation.schedules, strict=True))
-    return frozenset(
-        one.name
-        for one in tuned
-        if one.task in taken and one.choice.is_tuned and taken[one.task] != one.choice.schedule
-    )
+def _not_taken(compilation: Compilation, faster: Mapping[Task, Schedule]) -> frozenset[Task]:
+    """The tasks that have other schedules than the faster ones."""
+    chosen = zip(compilation.tasks, compilation.schedules, strict=True)
+    return frozenset(task for task, schedule in chosen if faster.get(task, schedule) != schedule)
 
 
 def _raced(

@@ -40,8 +40,8 @@ _FIGURES = ("timed", "slower")
 NOT_CLAIMED = (
     "Times of kernels, and curves, are of kernels measured alone: what lies between them, and how "
     "one leaves the caches to the next, is in the runs of whole models only. Of these there are "
-    "two, in turns on this machine, for a model some of whose kernels are faster: one that is not "
-    "faster as a whole keeps the schedules without trials.",
+    "two, in turns, for a model some of whose kernels are faster, where this machine measured: one "
+    "that is slower as a whole keeps the schedules without trials.",
     "Curves are in the figures of trials, which are compiled with fewer passes where that makes no "
     "difference to the choice; times in the tables come from a last race of the three fastest "
     "schedules with the one without trials, built as a library is.",

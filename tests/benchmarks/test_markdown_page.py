@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import re
 
-from benchmarks.markdown_page import made_by, table_lines
+from benchmarks.markdown_page import made_by, options_of, table_lines
 
 
 def test_the_command_is_as_it_would_be_typed() -> None:
@@ -16,6 +17,11 @@ def test_the_command_is_as_it_would_be_typed() -> None:
         "Made by `python -m benchmarks.some --suite operators --only '^(GMM1|TBS0)$' --seeds 5 "
         "--turn-seconds 0.25 --winograd --markdown FILE`."
     )
+
+
+def test_options_are_those_that_were_given() -> None:
+    given = argparse.Namespace(tvm_trials=200, threads=2, seed=0)
+    assert options_of(given, "threads", "tvm-trials") == {"threads": 2, "tvm-trials": 200}
 
 
 def test_numbers_are_to_the_right() -> None:
