@@ -42,7 +42,7 @@ _STAGES_AVX2 = (
 )
 
 _HEAD = """
-TASOR_INLINE void tasor_transpose_f32x$most(
+TASOR_INLINE void tasor_transpose_${most}x${columns}_f32(
     const float *x, ptrdiff_t step, int rows, float *out, ptrdiff_t out_step, int columns)
 {
 """
@@ -58,12 +58,11 @@ $statements
 _MASKS_AVX2 = """\
     const __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
     const __m256i loaded = _mm256_cmpgt_epi32(_mm256_set1_epi32(columns), lanes);
-    const __m256i stored = _mm256_cmpgt_epi32(_mm256_set1_epi32(rows), lanes);
     const __m256 zero = _mm256_setzero_ps();
 $statements
 }
 """
-"""Stores and loads under a mask are slow here: whole rows do without."""
+_LOAD_AVX2 = "(columns > 7 ? _mm256_loadu_ps({p}) : _mm256_maskload_ps({p}, loaded))"
 
 
 def _exchanged(vector: str, size: int, stages: Sequence[_Exchange]) -> Iterator[str]:
@@ -117,33 +116,67 @@ def _four() -> Iterator[str]:
 
 
 def _eight() -> Iterator[str]:
-    load = "columns > 7 ? _mm256_loadu_ps({p}) : _mm256_maskload_ps({p}, loaded)"
-    yield from _loads("__m256", 8, f"({load})")
+    """Parts of columns are stored by two stores that overlap: masked ones are slow on AMD's."""
+    yield from _loads("__m256", 8, _LOAD_AVX2)
     yield from _exchanged("__m256", 8, _STAGES_AVX2)
 
     def store(place: str, column: int) -> str:
-        whole, vector = f"_mm256_storeu_ps({place}, c{_held(column)});", f"c{_held(column)}"
+        vector = f"c{_held(column)}"
         return (
-            f"if (rows > 7) {{ {whole} }} "
-            f"else {{ _mm256_maskstore_ps({place}, stored, {vector}); }}"
+            f"if (rows > 7) {{ _mm256_storeu_ps({place}, {vector}); }} "
+            f"else {{ tasor_store_most_f32x8({place}, {vector}, rows); }}"
         )
 
     yield from _stores(8, store)
 
 
-def _transpose(most: str, masks: str, wide: str, columns: int, text: Iterator[str]) -> CFunction:
+def _four_of_eight() -> Iterator[str]:
+    """After two stages each half of a vector is a column of four rows."""
+    yield from _loads("__m256", 4, _LOAD_AVX2)
+    yield from _exchanged("__m256", 4, _STAGES_AVX2[:2])
+
+    def store(place: str, column: int) -> str:
+        vector = f"b{_held(column & 3)}"
+        half = f"_mm256_castps256_ps128({vector})"
+        if column > 3:
+            half = f"_mm256_extractf128_ps({vector}, 1)"
+        return f"tasor_store_first_f32x4({place}, {half}, rows);"
+
+    yield from _stores(8, store)
+
+
+def _transpose(
+    most: int, columns: int, masks: str, text: Iterator[str], fewest: int = 1
+) -> CFunction:
     return c_function(
         _HEAD + masks,
-        f"out[j * out_step + i] = x[i * step + j] for all i below rows, 1 to {most}, and j below "
-        f"columns, 1 to {columns}.",
-        most=most,
-        wide=wide,
+        f"out[j * out_step + i] = x[i * step + j] for all i below rows, {fewest} to {most}, and j "
+        f"below columns, 1 to {columns}.",
+        most=str(most),
+        columns=str(columns),
+        wide=str(max(most, 8)),
         statements="\n".join(f"    {line}" for line in text),
     )
 
 
+_STORE_FIRST = """
+TASOR_INLINE void tasor_store_first_f32x4(float *p, __m128 v, int count)
+{
+    if (count > 3) {
+        _mm_storeu_ps(p, v);
+    } else if (count > 1) {
+        _mm_storel_pi((__m64 *)(void *)p, v);
+        if (count > 2) { _mm_store_ss(p + 2, _mm_movehl_ps(v, v)); }
+    } else {
+        _mm_store_ss(p, v);
+    }
+}
+"""
+
 TRANSPOSE: tuple[CFunction, ...] = (
-    _transpose("16", _MASKS, "16", 16, _sixteen()),
-    _transpose("4", _MASKS, "8", 16, _four()),
-    _transpose("8", _MASKS_AVX2, "8", 8, _eight()),
+    _transpose(16, 16, _MASKS, _sixteen()),
+    _transpose(4, 16, _MASKS, _four()),
+    c_function(_STORE_FIRST, "The first of four lanes, so many."),
+    _transpose(8, 8, _MASKS_AVX2, _eight(), fewest=4),
+    _transpose(4, 8, _MASKS_AVX2, _four_of_eight()),
 )

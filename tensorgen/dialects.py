@@ -353,7 +353,7 @@ VECTOR_DIALECTS: dict[tuple[str, str], VectorDialect] = {
         _AVX512_DOUBLE,
         narrower=(_masked(_AVX2_DOUBLE, "_mm256", "pd"), _masked(_SSE42_DOUBLE, "_mm", "pd")),
     ),
-    ("avx2", "float32"): replace(_AVX2, narrower=(_AVX2_4,), turned_copy=0.15),
+    ("avx2", "float32"): replace(_AVX2, narrower=(_AVX2_4,), transposes=True, turned_copy=0.15),
     ("avx2", "float64"): replace(_AVX2_DOUBLE, narrower=(_AVX2_2_DOUBLE,)),
     ("sse42", "float32"): _SSE42,
     ("sse42", "float64"): _SSE42_DOUBLE,

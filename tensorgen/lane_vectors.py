@@ -66,8 +66,8 @@ Between threads of a team, the barriers, which are locked instructions, are as g
 
 
 _TRANSPOSES: Mapping[tuple[str, str, int], Mapping[int, str]] = MappingProxyType({
-    ("avx512", "float32", 16): {4: "tasor_transpose_f32x4", 16: "tasor_transpose_f32x16"},
-    ("avx2", "float32", 8): {8: "tasor_transpose_f32x8"},
+    ("avx512", "float32", 16): {4: "tasor_transpose_4x16_f32", 16: "tasor_transpose_16x16_f32"},
+    ("avx2", "float32", 8): {4: "tasor_transpose_4x8_f32", 8: "tasor_transpose_8x8_f32"},
 })  # fmt: skip
 """The C functions that transpose a block of so many columns, by the most rows."""
 

@@ -37,6 +37,10 @@ LEAST_DEPTH = 32
 MOST_VECTORS = 8
 """Vectors side by side in a tile."""
 
+MOST_ASKING = 48
+"""Inner tiles that ask for the next outer one in place: of more, the first is soon over that would
+wait for it, and all the others ask in vain."""
+
 
 Chosen = TypeVar("Chosen", covariant=True)
 
@@ -222,10 +226,6 @@ class TileSketch:
     def by_rule(self, source: VectorSource, rows: int, vectors: int) -> RegisterTile:
         """A tile of that size, all else chosen by rules. Threads share the outer loop."""
         vectors_outer = _vectors_outer(self.work)
-        factor, _ = self._in_place(source)
-        read = self.work.vector_bytes if factor == self.vector else self.work.row_bytes
-        # No cache can foresee which line is read next, and the second one does not hold all.
-        ahead = self.core.passes_by(read) and self.may_ask_ahead(source)
         schedule = RegisterTile(
             self.vector,
             source,
@@ -235,15 +235,26 @@ class TileSketch:
             lanes=self.core.dialect.lanes,
             vectors_outer=source is VectorSource.RUNTIME or vectors_outer,
             parallel=self.threads > 1,
-            ahead=ahead,
             turned=self.work.turned,
             together=self.together,
             copied=self.copied,
         )
-        ahead = _panels_pay(self.roles, self.work, schedule, self.core)
-        schedule = replace(schedule, panels_ahead=ahead)
+        panels_ahead = _panels_pay(self.roles, self.work, schedule, self.core)
+        schedule = replace(schedule, ahead=self._ahead_pays(schedule), panels_ahead=panels_ahead)
         served = self._second_serves(schedule)
         return schedule if served else self._in_blocks(schedule)
+
+    def _ahead_pays(self, schedule: RegisterTile) -> bool:
+        """Whether tiles ask for the next one of the factor in place: no cache can foresee which
+        line is read next, and the second one does not hold all."""
+        factor, _ = self._in_place(schedule.source)
+        along = factor == self.vector
+        columns, rows = _tile_counts(self.roles, schedule)
+        inner = rows if along else columns
+        if schedule.vectors_outer == along and inner > MOST_ASKING:
+            return False
+        read = self.work.vector_bytes if along else self.work.row_bytes
+        return self.core.passes_by(read) and self.may_ask_ahead(schedule.source)
 
     def _second_serves(self, schedule: RegisterTile) -> bool:
         """Whether tiles read at most half of what the second-level cache gives in that time."""

@@ -127,7 +127,7 @@ def _with_results(
             chunk = work.chunk(length, height, vectors, products)
             schedule = WinogradTile(
                 work.results, length, chunk, height, vectors, dialect.lanes, threads > 1,
-                dialect.transposes, apart, work.folded,
+                work.turned, apart, work.folded,
             )  # fmt: skip
             schedule = replace(schedule, panels_ahead=work.panels_pay(schedule, core))
             yield Estimate(schedule, work.cycles(schedule, core, threads))
@@ -140,7 +140,8 @@ def largest_divisor(number: int, most: int) -> int:
 
 class WinogradSketch:
     """One number of results at once, and whether parts are folded: the blocks and chunks that there
-    are, and what a schedule costs."""
+    are, and what a schedule costs. `turned` tells that data or results are transposed in registers
+    where they go from and to lanes."""
 
     def __init__(
         self,
@@ -172,12 +173,20 @@ class WinogradSketch:
         self.strip_rows = self.deep_in * self.inner.count
         self.lanes, self.loads_per_cycle = lanes, dialect.loads_per_cycle
         data, result = form.contraction.factors[form.data], affine(form.contraction.result)
-        self.relay = TURNED_RELAY * core.shuffle if dialect.transposes else RELAY
+        column = form.filtered[-1]
+        # Batches that move along a line, as phases do, differ in where its edges are.
+        apart = any(data.coefficient(b) == data.coefficient(column.tap) for b in form.batch)
+        turned_data = dialect.transposes and not apart
+        self.relay = TURNED_RELAY * core.shuffle if turned_data else RELAY
         if form.channels and data.coefficient(form.channels[-1]) == 1:
+            turned_data = False
             self.relay = IN_ORDER / lanes
-        self.store = TURNED_RESULT * core.shuffle if dialect.transposes else TRANSPOSED_STORE
+        turned_results = dialect.transposes and result.coefficient(column.output) == 1
+        self.store = TURNED_RESULT * core.shuffle if turned_results else TRANSPOSED_STORE
         if form.features and result.coefficient(form.features[-1]) == 1:
+            turned_results = False
             self.store = IN_ORDER / lanes
+        self.turned = turned_data or turned_results
         self.element_bytes = form.contraction.dtype.bytes
 
     def rows_of(self, strips: int) -> int:

@@ -38,6 +38,10 @@ CACHE_PERIOD, CACHE_WAYS = 4096, 8
 """Addresses this many bytes apart share a set of the first-level cache. It has so many ways, and
 the second one at least as many."""
 
+MISSED_LOAD = 1.0
+"""Loads that a vector in place costs more where the first-level cache has lost it since the tile
+before: it is asked for again when its line is there."""
+
 SECOND_SHARE = 0.7
 """The part of the second-level cache's bandwidth that tiles get: their lines are not one stream."""
 
@@ -62,10 +66,10 @@ class TiledWork:
     rows x columns for each point of the axes of `batch`, `outer_rows` and `outer_columns`. Runtime
     packing costs `pack` cycles an element. Rows lie `row_distance` bytes apart; None without rows.
     With `row_streams`, each is read in the order of memory, and no two share lines.
-    The outermost loop of a sum over the vector factor makes `steps` of `step_distance` bytes. Of
-    its vectors, read in place, the part `across` lies across two lines. All rows span `row_span`
-    bytes, all columns `vector_span`. All elements of the factors have `row_bytes` and
-    `vector_bytes`."""
+    The outermost loop of a sum makes steps of so many bytes in the vector factor, so many of them
+    (`vector_steps`), and in the other one (`row_steps`). Of the vectors, read in place, the part
+    `across` lies across two lines. All rows span `row_span` bytes, all columns `vector_span`. All
+    elements of the factors have `row_bytes` and `vector_bytes`."""
 
     depth: int
     batch: int
@@ -80,8 +84,8 @@ class TiledWork:
     row_distance: int | None
     row_reads: LineReads | None
     vector_reads: LineReads
-    step_distance: int
-    steps: int
+    vector_steps: tuple[int, int]
+    row_steps: tuple[int, int]
     across: float
     row_span: int
     vector_span: int
@@ -94,27 +98,37 @@ class TiledWork:
         the first-level cache."""
         return self._read_bytes(schedule, rows, self._remembered(schedule, rows, core))
 
-    def streamed_lines(self, schedule: RegisterTile, rows: int, core: Core) -> float:
-        """Lines of rows that one step waits for where each row of a tile is a stream of its own."""
-        packed = schedule.row_packed or schedule.row_block or not schedule.vectors_outer
-        if packed or self.row_reads is None or not self.row_streams:
+    def reads_rows_in_place(self, schedule: RegisterTile) -> bool:
+        """Whether the broadcast factor has rows and is not packed."""
+        packed = schedule.row_packed or bool(schedule.row_block)
+        return self.row_reads is not None and not packed
+
+    def row_lines(self, schedule: RegisterTile, rows: int, core: Core) -> float:
+        """Lines that one step reads of the broadcast factor in place, and no step before it."""
+        if self.row_reads is None:
             return 0.0
         return self.row_reads.lines(rows, self._remembered(schedule, rows, core))
+
+    def streamed_lines(self, schedule: RegisterTile, rows: int, core: Core) -> float:
+        """Lines of rows that one step waits for where each row of a tile is a stream of its own."""
+        waits = self.row_streams and schedule.vectors_outer
+        if not waits or not self.reads_rows_in_place(schedule):
+            return 0.0
+        return self.row_lines(schedule, rows, core)
 
     def far_cycles(self, schedule: RegisterTile, rows: int, core: Core) -> float:
         """Cycles that one step waits for lines of the factor of the inner loop where these lie
         across the steps: no prefetcher follows them, and a second cache that does not hold them all
         has lost them when the next panel of the outer loop needs them again."""
         width = schedule.vectors * schedule.lanes
-        remembered = self._remembered(schedule, rows, core)
         if schedule.vectors_outer:
-            packed = schedule.row_packed or bool(schedule.row_block) or self.row_streams
+            packed = not self.reads_rows_in_place(schedule) or self.row_streams
             again, span = self.columns > width, self.row_span
-            lines = 0.0 if self.row_reads is None else self.row_reads.lines(rows, remembered)
+            lines = self.row_lines(schedule, rows, core)
         else:
             packed = schedule.source is not VectorSource.DIRECT
             again, span = self.rows > schedule.rows, self.vector_span
-            lines = self.vector_reads.lines(width, remembered)
+            lines = self.vector_reads.lines(width, self._remembered(schedule, rows, core))
         if packed or not again or span <= core.near_bytes:
             return 0.0
         return core.far_cycles(LINE_BYTES * lines, of=span)
@@ -129,8 +143,9 @@ class TiledWork:
         width = schedule.vectors * schedule.lanes
         panel = float(width * self.element_bytes)
         if schedule.source is VectorSource.DIRECT:
-            panel = LINE_BYTES * self.vector_reads.lines(width, remembered)
-        if self.row_reads is None or schedule.row_packed or schedule.row_block:
+            lines = self.vector_reads.lines(width, remembered)
+            panel = LINE_BYTES * (lines if self.across else ceil(panel / LINE_BYTES))
+        if self.row_reads is None or not self.reads_rows_in_place(schedule):
             return panel + rows * self.element_bytes
         return panel + LINE_BYTES * self.row_reads.lines(rows, remembered)
 
@@ -146,11 +161,6 @@ def tiled_work(roles: Roles, vector: int, dialect: VectorDialect) -> TiledWork:
             dialect.transposes and affine(roles.contraction.result).coefficient(roles.rows[-1]) == 1
         )
         distance = abs(factors[1 - vector].coefficient(roles.rows[-1])) * element_bytes
-    strides = [
-        (abs(factors[vector].coefficient(axis)) * element_bytes, axis.extent)
-        for axis in roles.reduction
-    ]
-    step_distance, steps = max(strides, default=(0, 1))
     return TiledWork(
         depth=prod(axis.extent for axis in roles.reduction),
         batch=prod(axis.extent for axis in roles.batch),
@@ -165,8 +175,8 @@ def tiled_work(roles: Roles, vector: int, dialect: VectorDialect) -> TiledWork:
         row_distance=distance,
         row_reads=LineReads.of(roles, 1 - vector, roles.rows[-1]) if roles.rows else None,
         vector_reads=LineReads.of(roles, vector, column),
-        step_distance=step_distance,
-        steps=steps,
+        vector_steps=_longest_steps(factors[vector], roles.reduction, element_bytes),
+        row_steps=_longest_steps(factors[1 - vector], roles.reduction, element_bytes),
         across=lying_across(
             factors[vector],
             (*roles.batch, *roles.vectors[:-1], *roles.reduction),
@@ -182,6 +192,12 @@ def tiled_work(roles: Roles, vector: int, dialect: VectorDialect) -> TiledWork:
         row_bytes=factor_bytes(roles, 1 - vector),
         vector_bytes=factor_bytes(roles, vector),
     )
+
+
+def _longest_steps(index: Affine, axes: Sequence[Axis], element_bytes: int) -> tuple[int, int]:
+    """The longest steps of a loop along one of these axes, in bytes, and how many it makes."""
+    steps = [(abs(index.coefficient(axis)) * element_bytes, axis.extent) for axis in axes]
+    return max(steps, default=(0, 1))
 
 
 def _span(index: Affine, axes: Sequence[Axis]) -> int:
@@ -231,11 +247,15 @@ def tile_cycles(
     loads = rows * broadcast + vectors * load
     if schedule.source is VectorSource.DIRECT:
         lines = ceil(vectors * dialect.lanes * work.element_bytes / LINE_BYTES)
-        loads += lines * max(_line_cost(work, core) - load, 0.0)
+        loads += lines * max(_line_cost(work.vector_steps, core) - load, 0.0)
         loads += vectors * work.across * (SPLIT_LOAD - 1.0)
-    step = max(least_step(core, rows, vectors), loads / dialect.loads_per_cycle)
+    if work.reads_rows_in_place(schedule):
+        loads += work.row_lines(schedule, rows, core) * _line_cost(work.row_steps, core)
     moved = work.step_bytes(schedule, rows, core)
     first, *others = core.loads
+    if others and depth * moved > first[0] and schedule.source is VectorSource.DIRECT:
+        loads += vectors * MISSED_LOAD
+    step = max(least_step(core, rows, vectors), loads / dialect.loads_per_cycle)
     if others and depth * moved > first[0]:
         step = max(step, moved / second_bytes(core, work.element_bytes))
     if others and (schedule.depth or depth * moved > first[0]):
@@ -283,18 +303,20 @@ def least_step(core: Core, rows: int, vectors: int) -> float:
     )
 
 
-def _line_cost(work: TiledWork, core: Core) -> float:
-    """Loads that the first vector of a line costs which is read in place; 0 if none collide."""
-    if not _collide(work.steps, work.step_distance):
+def _line_cost(steps: tuple[int, int], core: Core) -> float:
+    """Loads that the first element of a line costs which is read in place by steps of so many
+    bytes, so many of them; 0 if no lines collide."""
+    distance, count = steps
+    if distance < LINE_BYTES or not _collide(count, distance):
         return 0.0
     period = core.second_cache // CACHE_WAYS
-    lost = period and _collide(work.steps, work.step_distance, period)
+    lost = period and _collide(count, distance, period)
     return LOST_LINE if lost else CONFLICTING_LINE
 
 
 def _in_place_cost(work: TiledWork, schedule: RegisterTile) -> float:
     """Loads by which one broadcast element costs more where it is not read from a panel."""
-    if schedule.row_packed or schedule.row_block or work.row_distance is None:
+    if not work.reads_rows_in_place(schedule) or work.row_distance is None:
         return 0.0
     collide = _collide(schedule.rows, work.row_distance)
     return CONFLICTING_BROADCAST if collide else IN_PLACE_BROADCAST

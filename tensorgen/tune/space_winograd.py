@@ -62,7 +62,7 @@ class WinogradSpace:
             Knob("products_share", PRODUCTS_SHARES),
             Knob("rows", tuple(range(1, height + 1))),
             Knob("vectors", tuple(range(1, width + 1))),
-            Knob("turned", FLAGS if dialect.transposes else (False,)),
+            Knob("turned", FLAGS if self.work.turned else (False,)),
             Knob("apart", FLAGS if self.threads > 1 else (False,)),
             Knob("parallel", FLAGS if self.threads > 1 else (False,)),
             Knob("panels_ahead", FLAGS),
@@ -154,7 +154,7 @@ class WinogradSpace:
         """The estimate, a little more against the rule of what is transposed in registers."""
         assert isinstance(schedule, WinogradTile)
         threads = self.threads if schedule.parallel else 1
-        against = schedule.turned != self.core.dialect.transposes
+        against = schedule.turned != self.work.turned
         cycles = self.work.cycles(schedule, self.core, threads)
         return cycles * DEPARTURE**against / self.core.frequency
 

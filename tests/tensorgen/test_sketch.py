@@ -9,7 +9,17 @@ import pytest
 
 from tensorgen.contraction import assign_roles, contraction_of
 from tensorgen.dialects import vector_dialect
-from tensorgen.expr import Fold, Tensor, apply, compute, reduce, reduce_sum
+from tensorgen.expr import (
+    Expr,
+    Fold,
+    Tensor,
+    TensorExpr,
+    apply,
+    compute,
+    const,
+    reduce,
+    reduce_sum,
+)
 from tensorgen.lower import lower
 from tensorgen.machine import READY_SUMS
 from tensorgen.row_blocks import BLOCK_SHARE, MOST_AT_ONCE
@@ -32,8 +42,15 @@ from tensorgen.sketch_tiles import cheapest, cheapest_tile, register_tiles
 from tensorgen.sketch_winograd import winograd_tiles
 from tensorgen.target import Target
 from tensorgen.task import Task
-from tensorgen.types import Shape, TensorType, float32
-from tests.contraction_tasks import convolution, matmul, padded, typical_core
+from tensorgen.types import Shape, TensorType, float32, int64
+from tests.contraction_tasks import (
+    convolution,
+    matmul,
+    padded,
+    stage_of,
+    task_of,
+    typical_core,
+)
 from tests.contraction_tiles import TASKS
 
 AVX512 = Target.named("x86-64-v4")
@@ -102,6 +119,47 @@ def test_vectors_of_one_line_collide_once() -> None:
     assert isinstance(tile, RegisterTile)
     assert tile.source is VectorSource.DIRECT
     assert tile.vectors * tile.lanes == 16, "a line of float32"
+
+
+def test_vectors_that_the_first_cache_loses_are_not_read_in_place() -> None:
+    # 16 columns of 64 channels are 3 lines of each: they do not stay beside a panel of weights.
+    task = padded(convolution((56, 56), (3, 3), channels=(64, 64)), (1, 1), (1, 1))
+    tile = default_schedule(task, Target.named("x86-64-v3"), 1, filtering=False)
+    assert isinstance(tile, RegisterTile)
+    assert tile.source is VectorSource.PACKED
+    assert tile.turned
+
+
+@pytest.mark.parametrize(("channels", "ahead"), [((256, 64), True), ((256, 512), False)])
+def test_few_tiles_ask_for_the_next_vectors(channels: tuple[int, int], ahead: bool) -> None:
+    task = convolution((56, 56), (1, 1), channels=channels)
+    tile = default_schedule(task, Target.named("x86-64-v3"), 1)
+    assert isinstance(tile, RegisterTile)
+    assert tile.source is VectorSource.DIRECT
+    assert tile.ahead is ahead
+
+
+@pytest.mark.parametrize("isa", ["avx2", "avx512"])
+@pytest.mark.parametrize("interleaved", [False, True])
+def test_phases_are_not_transposed_in_registers(isa: str, interleaved: bool) -> None:
+    """Results of a phase are apart, and where its lines end depends on the phase."""
+
+    def body(x: Tensor, w: Tensor) -> TensorExpr:
+        def element(*axes: Expr) -> Expr:
+            oc, i, j, k = (*axes[:3], axes[3] if interleaved else const(0, int64))
+            return reduce_sum(
+                (32, 2, 2), lambda c, a, b: x[(c, i + a, j + b + k)] * w[(k, oc, c, a, b)]
+            )
+
+        return compute((32, 8, 8, *((2,) if interleaved else ())), element)
+
+    inputs = ((32, 9, 10), (2, 32, 32, 2, 2))
+    task = task_of(inputs, stage_of(inputs, float32, body), (False, True), float32)
+    contraction = contraction_of(task)
+    assert contraction is not None
+    found = [t.schedule for t in winograd_tiles(task, contraction, typical_core(isa), 1)]
+    assert found
+    assert {schedule.turned for schedule in found} == {not interleaved}
 
 
 def test_weights_read_once_in_order_arrive_during_arithmetic() -> None:
