@@ -1,4 +1,7 @@
-"""Evolution for most of the trials, descent for the rest: the search that tuning uses.
+"""Descent, evolution, and descent again: the search that tuning uses.
+
+The schedule with zero trials is a good one, and what is still better is often beside it: descent
+finds that first. Evolution looks farther, and descent goes on from the best that it has found.
 
 The other strategies by name are its parts, each alone, and what they are held against.
 """
@@ -14,15 +17,19 @@ from tensorgen.tune.outcome import Outcome
 from tensorgen.tune.space import Candidate, Space
 from tensorgen.tune.strategy import Explored, RandomStrategy, Scores, Strategy
 
+NEAREST = 8
+"""Trials around the schedule with zero trials, at first."""
+
 EVOLVED = 0.65
-"""The part of the trials that evolution gets."""
+"""The part of the trials that descent leaves to evolution before it has its second turn."""
 
 STRATEGY_NAMES = ("random", "evolution", "descent", "random-descent", "staged")
 """The strategies by name; `random-descent` has random draws where `staged` has evolution."""
 
 
 class Staged:
-    """Evolution, then descent from the best point; what descent leaves goes back to evolution."""
+    """Descent from the schedule with zero trials, evolution, then descent from the best point; what
+    descent leaves goes to evolution."""
 
     def __init__(
         self,
@@ -34,29 +41,33 @@ class Staged:
         seeds: Sequence[Candidate] = (),
         evolves: bool = True,
     ) -> None:
-        """`trials` are as many as the task is expected to get. Where it does not evolve, points are
-        drawn at random instead."""
+        """`trials` are as many as the task is expected to get. With `seeds` these come first, in
+        place of the first descent. Where it does not evolve, points are drawn at random instead."""
         self._explored = Explored(space)
-        self._first: Strategy = (
+        self._farther: Strategy = (
             Evolution(space, scores, rng, explored=self._explored, seeds=seeds)
             if evolves
             else RandomStrategy(space, rng, explored=self._explored)
         )
         self._descent = Descent(space, scores, explored=self._explored)
-        self._first_trials = round(trials * EVOLVED)
+        self._nearest = 0 if seeds else min(NEAREST, trials)
+        self._early = self._nearest + round((trials - self._nearest) * EVOLVED)
 
     def observe(self, candidate: Candidate, outcome: Outcome) -> None:
         """Remember what came of a candidate."""
-        self._first.observe(candidate, outcome)
+        self._farther.observe(candidate, outcome)
 
     def propose(self, count: int) -> tuple[Candidate, ...]:
         """The next points of the stage that has its turn."""
-        early = min(max(self._first_trials - len(self._explored.proposed), 0), count)
-        chosen = self._first.propose(early) if early else ()
-        if len(chosen) < count:
-            chosen += self._descent.propose(count - len(chosen))
-        if len(chosen) < count:
-            chosen += self._first.propose(count - len(chosen))
+        made = len(self._explored.proposed)
+        nearest = min(max(self._nearest - made, 0), count)
+        early = min(max(self._early - made, nearest), count)
+        chosen = self._descent.propose(nearest)
+        for stage, until in (
+            (self._farther, early), (self._descent, count), (self._farther, count),
+        ):  # fmt: skip
+            if len(chosen) < until:
+                chosen += stage.propose(until - len(chosen))
         return chosen
 
 
