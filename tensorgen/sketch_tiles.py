@@ -37,7 +37,7 @@ LEAST_DEPTH = 32
 MOST_VECTORS = 8
 """Vectors side by side in a tile."""
 
-MOST_ASKING = 48
+MOST_ASKING = 64
 """Inner tiles that ask for the next outer one in place: of more, the first is soon over that would
 wait for it, and all the others ask in vain."""
 

@@ -39,8 +39,8 @@ CACHE_PERIOD, CACHE_WAYS = 4096, 8
 the second one at least as many."""
 
 MISSED_LOAD = 1.0
-"""Loads that a vector in place costs more where the first-level cache has lost it since the tile
-before: it is asked for again when its line is there."""
+"""Loads that a vector in place, or a line of rows, costs more where the first-level cache has lost
+it since the tile before: it is asked for again when its line is there."""
 
 SECOND_SHARE = 0.7
 """The part of the second-level cache's bandwidth that tiles get: their lines are not one stream."""
@@ -249,12 +249,16 @@ def tile_cycles(
         lines = ceil(vectors * dialect.lanes * work.element_bytes / LINE_BYTES)
         loads += lines * max(_line_cost(work.vector_steps, core) - load, 0.0)
         loads += vectors * work.across * (SPLIT_LOAD - 1.0)
-    if work.reads_rows_in_place(schedule):
-        loads += work.row_lines(schedule, rows, core) * _line_cost(work.row_steps, core)
     moved = work.step_bytes(schedule, rows, core)
     first, *others = core.loads
-    if others and depth * moved > first[0] and schedule.source is VectorSource.DIRECT:
-        loads += vectors * MISSED_LOAD
+    missed = MISSED_LOAD if others and depth * moved > first[0] else 0.0
+    if schedule.source is VectorSource.DIRECT:
+        loads += vectors * missed
+    if work.reads_rows_in_place(schedule) and work.row_steps[0] >= LINE_BYTES:
+        # Multiply-adds that broadcast from memory wait for a line themselves.
+        line = missed if dialect.broadcast_loads >= 1.0 else 0.0
+        line += _line_cost(work.row_steps, core)
+        loads += work.row_lines(schedule, rows, core) * line
     step = max(least_step(core, rows, vectors), loads / dialect.loads_per_cycle)
     if others and depth * moved > first[0]:
         step = max(step, moved / second_bytes(core, work.element_bytes))
