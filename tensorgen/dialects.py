@@ -20,7 +20,8 @@ class VectorDialect:
     zeroed array. With `loads_ahead`, compilers move all loads of a step to its begin, whatever the
     order in the source: each broadcast element takes a register of its own. A broadcast element
     counts as `broadcast_loads` of `loads_per_cycle`: half where loads of whole vectors take both
-    ports and multiply-adds broadcast from memory, one where it is an instruction of its own.
+    ports and multiply-adds broadcast from memory, one where it is an instruction of its own. Where
+    it is a load and a shuffle, it takes the place of `broadcast_sums` multiply-adds, too.
 
     `operations` are those on two registers, by the name of the scalar operator; `max_number` and
     `min_number` are `max` and `min` where {b} is no NaN. `alternate` takes the even, or the odd,
@@ -46,6 +47,7 @@ class VectorDialect:
     loads_per_cycle: float
     multiply_adds_per_cycle: float
     broadcast_loads: float = 1.0
+    broadcast_sums: float = 0.0
     loads_ahead: bool = False
     operations: tuple[tuple[str, str], ...] = ()
     alternate: tuple[str, str] = ("{a}", "{b}")
@@ -62,6 +64,12 @@ class VectorDialect:
         """Registers that a multiply-add takes beside accumulator and vector: for the broadcast
         element, and for a product that is rounded before it is added."""
         return 2 if self.multiply_add == self.multiply_then_add else 1
+
+    @property
+    def broadcasts_apart(self) -> bool:
+        """Whether broadcasts are instructions of their own, not parts of multiply-adds. A core that
+        looks a number of instructions ahead then sees fewer steps, and waits more for caches."""
+        return self.broadcast_loads >= 1.0
 
     def unfused(self) -> VectorDialect:
         """The same vectors without fused multiply-adds."""
@@ -355,7 +363,7 @@ VECTOR_DIALECTS: dict[tuple[str, str], VectorDialect] = {
     ),
     ("avx2", "float32"): replace(_AVX2, narrower=(_AVX2_4,), transposes=True, turned_copy=0.15),
     ("avx2", "float64"): replace(_AVX2_DOUBLE, narrower=(_AVX2_2_DOUBLE,)),
-    ("sse42", "float32"): _SSE42,
+    ("sse42", "float32"): replace(_SSE42, broadcast_sums=0.5),
     ("sse42", "float64"): _SSE42_DOUBLE,
     ("neon", "float32"): _NEON,
     ("neon", "float64"): _NEON_DOUBLE,

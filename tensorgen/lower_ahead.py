@@ -5,11 +5,15 @@ What it does not: tell where that pays (`sketch_tiles`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tensorgen.expr import Axis, Expr
 from tensorgen.line_reads import LINE_BYTES
-from tensorgen.loop import Buffer, Prefetch
+from tensorgen.loop import Buffer, LoopKind, Numbers, Prefetch, Stmt, nested
+from tensorgen.lower_loops import replace_axes
 from tensorgen.packing import length_of, row_major
-from tensorgen.schedule import VectorSource
+from tensorgen.panel_lines import PanelLines
+from tensorgen.schedule import ScheduleError, VectorSource
 from tensorgen.simplify import simplify
 from tensorgen.tile_reads import TileReads
 from tensorgen.tile_runs import Block
@@ -23,9 +27,37 @@ def prefetches(
     asked: tuple[Prefetch, ...] = ()
     if reads.schedule.ahead:
         asked += _tile_ahead(reads, row, column, point)
-    if reads.schedule.panels_ahead:
+    if reads.schedule.panels_ahead and reads.panel is None:
         asked += _panel_ahead(reads, row, column, point)
     return asked
+
+
+def packing_ahead(
+    reads: TileReads, row: Block, column: Block, numbers: Numbers
+) -> tuple[Stmt, ...]:
+    """The lines that the next panel is packed from, before a tile begins its sums: each of the
+    tiles that read this panel asks for as many."""
+    schedule, roles = reads.schedule, reads.roles
+    width = schedule.vectors * schedule.lanes
+    if not schedule.panels_ahead:
+        return ()
+    lines = PanelLines.of(roles, schedule.vector_operand, width)
+    if lines is None:
+        raise ScheduleError(
+            "register_tile: expected neighbours along the lanes or the innermost axis of the sum, "
+            f"to ask for panels before they are packed, got none for {schedule}"
+        )
+    if column.length < width:
+        return ()
+    buffer, factor = reads.read(schedule.vector_operand)
+    turn, turns = _turn(reads, roles.rows, row, schedule.rows)
+    share = -(-lines.count // turns)
+    loop = numbers.axis("line", share)
+    point = lines.point(simplify(turn * share + loop))
+    lane = roles.vectors[-1]
+    point[lane] = simplify(column.start + width + point[lane])
+    asked = Prefetch(buffer, replace_axes(factor.expr, {**reads.axes, **point}))
+    return nested((loop,), (asked,), LoopKind.SERIAL)
 
 
 def _tile_ahead(
@@ -59,16 +91,22 @@ def _panel_ahead(
     buffer, index = reads.read(factor)
     number = reads.packed_tile(index, tiled, width, panel.tile)
     number = number - 1 if schedule.backwards and schedule.vectors_outer else number + 1
+    turn, turns = _turn(reads, inside, tile, length)
+    depth = length_of(roles.reduction)
+    share = -(-width // turns)
+    step = turn * depth + row_major(roles.reduction, point)
+    return _asked(buffer, number * (depth * width) + step * share, range(share))
+
+
+def _turn(reads: TileReads, inside: Sequence[Axis], tile: Block, length: int) -> tuple[Expr, int]:
+    """Which of the tiles that read the panel of the outer loop a tile is, and how many there are.
+    The inner loops are along the axes `inside`."""
     outer = tuple(axis for axis in inside[:-1] if axis not in reads.fixed)
     extent = inside[-1].extent if inside else 1
-    if schedule.row_block:
-        outer, extent = (), min(extent, schedule.row_block)
+    if reads.schedule.row_block:
+        outer, extent = (), min(extent, reads.schedule.row_block)
     count = -(-extent // length)
-    done = row_major(outer, reads.axes) * count + tile.tile
-    depth = length_of(roles.reduction)
-    share = -(-width // (length_of(outer) * count))
-    step = done * depth + row_major(roles.reduction, point)
-    return _asked(buffer, number * (depth * width) + step * share, range(share))
+    return row_major(outer, reads.axes) * count + tile.tile, length_of(outer) * count
 
 
 def _asked(buffer: Buffer, index: Expr, places: range) -> tuple[Prefetch, ...]:

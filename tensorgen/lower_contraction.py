@@ -50,7 +50,7 @@ from tensorgen.loop import (
     VectorStore,
     nested,
 )
-from tensorgen.lower_ahead import prefetches
+from tensorgen.lower_ahead import packing_ahead, prefetches
 from tensorgen.lower_epilogue import epilogue_value, stored_tile
 from tensorgen.lower_loops import replace_axes, spans
 from tensorgen.lower_panel import PanelTile
@@ -362,8 +362,11 @@ class TileLowering(TileReads):
         left = Register("element", dtype, lanes)
         flat = [register for group in accumulators for register in group]
         places: list[Expr] = []
+        statements: list[Stmt] = []
+        if self.panel is not None and not self.packed:
+            statements.extend(packing_ahead(self, row, column, self.numbers))
         if self.sums is None:
-            statements: list[Stmt] = [Fill(register, const(0, dtype)) for register in flat]
+            statements.extend(Fill(register, const(0, dtype)) for register in flat)
         else:
             first, width = self.sums.first(row, self.axes), schedule.vectors * lanes
             places = [
@@ -371,10 +374,10 @@ class TileLowering(TileReads):
                 for i in range(row.length)
                 for v in range(vectors)
             ]
-            statements = [
+            statements.extend(
                 VectorLoad(register, self.sums.buffer, place, lanes)
                 for register, place in zip(flat, places, strict=True)
-            ]
+            )
 
         inside, begin = (self.roles.reduction, None) if part is None else part
         loops = tuple(self.numbers.axis(axis.name, axis.extent) for axis in inside)

@@ -7,6 +7,7 @@ values, again for each.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from math import prod
 
 from tensorgen.attention import Attention
@@ -64,10 +65,12 @@ PACKING_ROWS = 16
 
 
 def _by_rows(tiles: Iterator[Estimate[RegisterTile]]) -> dict[int, Estimate[RegisterTile]]:
-    """The cheapest of the tiles of each number of rows."""
+    """The cheapest of the tiles of each number of rows. All panels are packed at once: no tile asks
+    for the next one."""
     groups: dict[int, list[Estimate[RegisterTile]]] = {}
     for estimate in tiles:
-        groups.setdefault(estimate.schedule.rows, []).append(estimate)
+        schedule = replace(estimate.schedule, panels_ahead=False)
+        groups.setdefault(schedule.rows, []).append(replace(estimate, schedule=schedule))
     return {rows: cheapest(group) for rows, group in groups.items()}
 
 

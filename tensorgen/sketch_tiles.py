@@ -15,6 +15,7 @@ from tensorgen.dense_copy import is_strided, with_copy
 from tensorgen.dialects import VectorDialect
 from tensorgen.expr import Axis
 from tensorgen.machine import CACHE_SHARE, FIRST_CACHE_SHARE, Core
+from tensorgen.panel_lines import PanelLines
 from tensorgen.prologue import Slab
 from tensorgen.prologue_costs import EXPOSED, prologue_costs
 from tensorgen.row_blocks import block_cycles, row_blocks
@@ -41,6 +42,9 @@ MOST_ASKING = 64
 """Inner tiles that ask for the next outer one in place: of more, the first is soon over that would
 wait for it, and all the others ask in vain."""
 
+MOST_LINES = 64
+"""Lines of the next panel that a tile asks for at once before it is packed: of more, it waits for
+the first itself."""
 
 Chosen = TypeVar("Chosen", covariant=True)
 
@@ -212,11 +216,12 @@ class TileSketch:
 
     def may_ask_for_panels(self, schedule: RegisterTile) -> bool:
         """Whether panels of the outer loop are packed, and several inner tiles read each."""
-        packed = schedule.row_packed
-        if schedule.vectors_outer:
-            packed = schedule.source is VectorSource.PACKED
         columns, rows = _tile_counts(self.roles, schedule)
-        return packed and (rows if schedule.vectors_outer else columns) > 1
+        if not schedule.vectors_outer:
+            return schedule.row_packed and columns > 1
+        if schedule.source is VectorSource.RUNTIME:
+            return rows > 1 and _lines_asked(self.roles, schedule) is not None
+        return schedule.source is VectorSource.PACKED and rows > 1
 
     def sums_bytes(self, schedule: RegisterTile) -> int:
         """Bytes of the partial sums of all rows where sums are taken in blocks."""
@@ -368,7 +373,7 @@ class TileSketch:
     def _panel_cycles(self, schedule: RegisterTile) -> float:
         """Cycles in which panels of the outer loop arrive from beyond the second-level cache, if
         nobody has asked for them in time."""
-        packed = schedule.source is VectorSource.PACKED and schedule.vectors_outer
+        packed = schedule.source is not VectorSource.DIRECT and schedule.vectors_outer
         if not packed or not self.core.passes_by(self.work.vector_bytes):
             return 0.0
         if schedule.panels_ahead and not _panels_are_lost(self.work, schedule, self.core):
@@ -401,15 +406,31 @@ def _panels_pay(roles: Roles, work: TiledWork, schedule: RegisterTile, core: Cor
     elements, that is a small part of the time."""
     packed, read = schedule.row_packed, work.row_bytes
     if schedule.vectors_outer:
-        packed, read = schedule.source is VectorSource.PACKED, work.vector_bytes
+        packed, read = schedule.source is not VectorSource.DIRECT, work.vector_bytes
     if not packed or not core.passes_by(read):
         return False
     columns, rows = _tile_counts(roles, schedule)
+    if schedule.source is VectorSource.RUNTIME:
+        asked = _lines_asked(roles, schedule)
+        return rows > 1 and asked is not None and asked <= MOST_LINES
     if schedule.row_block:
         rows = min(rows, schedule.row_block // schedule.rows)
     if schedule.vectors_outer:
         return 1 < rows <= schedule.vectors * schedule.lanes
     return 1 < columns <= schedule.rows
+
+
+def _lines_asked(roles: Roles, schedule: RegisterTile) -> int | None:
+    """How many lines each tile asks for of those that the next panel is packed from; None if these
+    are not neighbours in memory, or are in a slab that is near."""
+    prologue = roles.contraction.prologue
+    if prologue is not None and prologue.factor == schedule.vector_operand:
+        return None
+    lines = PanelLines.of(roles, schedule.vector_operand, schedule.vectors * schedule.lanes)
+    if lines is None:
+        return None
+    _, rows = _tile_counts(roles, schedule)
+    return -(-lines.count // rows)
 
 
 def _panels_are_lost(work: TiledWork, schedule: RegisterTile, core: Core) -> bool:

@@ -24,12 +24,12 @@ from tensorgen.simplify import affine
 from tensorgen.sketch_tiles import Estimate, tile_shapes
 from tensorgen.task import Task
 from tensorgen.tile_costs import (
-    MULTIPLY_ADD_LATENCY,
     TRANSPOSED_STORE,
     VECTOR_STORE,
     overhead_cycles,
     parts,
     second_bytes,
+    sums_step,
 )
 from tensorgen.winograd import (
     TRIVIAL,
@@ -52,10 +52,11 @@ TURNED_RESULT = 0.7
 PART_LOOP = 12.0
 """Cycles to begin another loop over channels, for one more part of a window."""
 
-STREAMED = 0.2
+STREAMED, STREAMED_HALVES = 0.2, 1.0
 """The share of the shorter of two times, of arithmetic and of weights that arrive for it, that the
 longer one does not cover where one tile after the other reads the next weights: processors fetch
-ahead what is read in order."""
+ahead what is read in order. The second is where a step reads a part of a line only: there it is
+anything from none to twice the shorter time."""
 
 IN_ORDER = 3.0
 """Cycles to copy or store a vector of channels or features that are neighbours in memory."""
@@ -267,7 +268,9 @@ class WinogradSketch:
         if schedule.panels_ahead:
             return max(total, far)
         if schedule.chunk <= schedule.rows:
-            return max(total, far) + STREAMED * min(total, far)
+            halves = width * self.element_bytes < LINE_BYTES
+            streamed = STREAMED_HALVES if halves else STREAMED
+            return max(total, far) + streamed * min(total, far)
         return total + EXPOSED * far
 
     def _far_cycles(self, schedule: WinogradTile, core: Core, threads: int) -> float:
@@ -311,9 +314,8 @@ class WinogradSketch:
         for length, count in parts(rows, schedule.rows):
             loads = length * core.broadcast + schedule.vectors * load
             step = max(
-                length * schedule.vectors / dialect.multiply_adds_per_cycle,
+                sums_step(dialect, length, schedule.vectors),
                 loads / dialect.loads_per_cycle,
-                MULTIPLY_ADD_LATENCY,
                 self._moved(length, schedule) / second_bytes(core, self.element_bytes),
             )
             sums = length * schedule.vectors
@@ -328,8 +330,7 @@ class WinogradSketch:
             return 0.0
         width = schedule.vectors * schedule.lanes * self.element_bytes
         tiles = -(-schedule.chunk // schedule.rows)
-        asked = LINE_BYTES * ceil(width / tiles / LINE_BYTES)
-        return width + rows * self.element_bytes + 2.0 * asked
+        return width + rows * self.element_bytes + 2.0 * width / tiles
 
     @cached_property
     def _result_cycles(self) -> float:

@@ -23,6 +23,10 @@ from tensorgen.shares import Work, cycles_of, merged, repeated
 from tensorgen.simplify import Affine, affine
 
 MULTIPLY_ADD_LATENCY = 4.25
+CLOSE_CHAINS, LOST_SLOT = 6.0, 0.25
+"""Steps of fewer cycles of multiply-adds than the first lose so much of one: the sums of the step
+before are ready only just in time. (Measured: 4 x 2 sums of 8 lanes take 4.29 cycles, 3 x 3 4.82,
+5 x 2 5.25, 6 x 2 and 4 x 3 6.00.)"""
 TILE_OVERHEAD = 24.0
 """Cycles to set up a tile: pointers, zeroing, loop control."""
 
@@ -41,6 +45,15 @@ the second one at least as many."""
 MISSED_LOAD = 1.0
 """Loads that a vector in place, or a line of rows, costs more where the first-level cache has lost
 it since the tile before: it is asked for again when its line is there."""
+
+LATE_STEP, LATE_LINE = 0.25, 0.5
+"""Cycles that a step waits for what the first-level cache has lost, where broadcasts are
+instructions of their own: for panels, and for each line of vectors in place. (Measured for these:
+none to two and a half, as the pages of the data lie in the caches.)"""
+
+CUT_LINE = 12.0
+"""Cycles that it takes to come back to a line of which the panel before has read or stored the
+first part, where lines collide in the first-level cache."""
 
 SECOND_SHARE = 0.7
 """The part of the second-level cache's bandwidth that tiles get: their lines are not one stream."""
@@ -69,7 +82,8 @@ class TiledWork:
     The outermost loop of a sum makes steps of so many bytes in the vector factor, so many of them
     (`vector_steps`), and in the other one (`row_steps`). Of the vectors, read in place, the part
     `across` lies across two lines. All rows span `row_span` bytes, all columns `vector_span`. All
-    elements of the factors have `row_bytes` and `vector_bytes`."""
+    elements of the factors have `row_bytes` and `vector_bytes`. In the result rows lie
+    `result_distance` bytes apart."""
 
     depth: int
     batch: int
@@ -92,6 +106,7 @@ class TiledWork:
     row_streams: bool
     row_bytes: int
     vector_bytes: int
+    result_distance: int
 
     def step_bytes(self, schedule: RegisterTile, rows: int, core: Core) -> float:
         """Bytes of the lines that one step of a tile reads, and which no step before it has left in
@@ -156,10 +171,10 @@ def tiled_work(roles: Roles, vector: int, dialect: VectorDialect) -> TiledWork:
     element_bytes = roles.contraction.dtype.bytes
     distance = None
     turned = False
+    apart = 0
     if roles.rows:
-        turned = (
-            dialect.transposes and affine(roles.contraction.result).coefficient(roles.rows[-1]) == 1
-        )
+        apart = abs(affine(roles.contraction.result).coefficient(roles.rows[-1]))
+        turned = dialect.transposes and apart == 1
         distance = abs(factors[1 - vector].coefficient(roles.rows[-1])) * element_bytes
     return TiledWork(
         depth=prod(axis.extent for axis in roles.reduction),
@@ -191,6 +206,7 @@ def tiled_work(roles: Roles, vector: int, dialect: VectorDialect) -> TiledWork:
         vector_span=element_bytes * _span(factors[vector], (*roles.vectors, *roles.reduction)),
         row_bytes=factor_bytes(roles, 1 - vector),
         vector_bytes=factor_bytes(roles, vector),
+        result_distance=apart * element_bytes,
     )
 
 
@@ -245,30 +261,47 @@ def tile_cycles(
     broadcast = core.broadcast + _in_place_cost(work, schedule)
     vectors = -(-columns // dialect.lanes)
     loads = rows * broadcast + vectors * load
-    if schedule.source is VectorSource.DIRECT:
-        lines = ceil(vectors * dialect.lanes * work.element_bytes / LINE_BYTES)
-        loads += lines * max(_line_cost(work.vector_steps, core) - load, 0.0)
-        loads += vectors * work.across * (SPLIT_LOAD - 1.0)
     moved = work.step_bytes(schedule, rows, core)
     first, *others = core.loads
-    missed = MISSED_LOAD if others and depth * moved > first[0] else 0.0
+    lost = bool(others) and depth * moved > first[0]
+    late = LATE_STEP if dialect.broadcasts_apart and lost else 0.0
     if schedule.source is VectorSource.DIRECT:
-        loads += vectors * missed
+        lines = ceil(vectors * dialect.lanes * work.element_bytes / LINE_BYTES)
+        collided = _line_cost(work.vector_steps, core)
+        loads += lines * max(collided - load, 0.0) + vectors * work.across * (SPLIT_LOAD - 1.0)
+        loads += MISSED_LOAD * vectors if lost else 0.0
+        late = LATE_LINE * lines if dialect.broadcasts_apart and (lost or collided) else late
     if work.reads_rows_in_place(schedule) and work.row_steps[0] >= LINE_BYTES:
-        # Multiply-adds that broadcast from memory wait for a line themselves.
-        line = missed if dialect.broadcast_loads >= 1.0 else 0.0
+        line = MISSED_LOAD if lost and dialect.broadcasts_apart else 0.0
         line += _line_cost(work.row_steps, core)
         loads += work.row_lines(schedule, rows, core) * line
     step = max(least_step(core, rows, vectors), loads / dialect.loads_per_cycle)
-    if others and depth * moved > first[0]:
+    if lost:
         step = max(step, moved / second_bytes(core, work.element_bytes))
-    if others and (schedule.depth or depth * moved > first[0]):
+    if others and (schedule.depth or lost):
         step += core.row_line * work.streamed_lines(schedule, rows, core)
+    step += late
     step += work.far_cycles(schedule, rows, core)
     cycles = work.depth * step + _end_cycles(work, core, rows, columns)
+    cycles += CUT_LINE * _cut_lines(work, schedule, rows, width)
     if schedule.depth:
         cycles += work.depth // depth * (PARTIAL_SUM * rows * vectors + TILE_OVERHEAD)
     return cycles
+
+
+def _cut_lines(work: TiledWork, schedule: RegisterTile, rows: int, width: int) -> float:
+    """Lines to which one tile of so many rows comes back: of results, and its share of those that
+    the tiles of a panel read in place, or that it is packed from."""
+    if not schedule.vectors_outer or width * work.element_bytes % LINE_BYTES == 0:
+        return 0.0
+    cut = 0.0
+    if work.contiguous and _collide(work.outer_rows * work.rows, work.result_distance):
+        cut += rows
+    distance, steps = work.vector_steps
+    if schedule.source is not VectorSource.PACKED and distance >= LINE_BYTES:
+        tiles = work.outer_rows * -(-work.rows // schedule.rows)
+        cut += work.depth / tiles if _collide(steps, distance) else 0.0
+    return cut
 
 
 def least_tile_cycles(work: TiledWork, core: Core, rows: int, columns: int) -> float:
@@ -301,10 +334,16 @@ def least_step(core: Core, rows: int, vectors: int) -> float:
     """Cycles that one step of a tile takes at least: its multiply-adds, and loads that hit."""
     dialect = core.dialect
     return max(
-        rows * vectors / dialect.multiply_adds_per_cycle,
+        sums_step(dialect, rows, vectors),
         (rows * core.broadcast + vectors) / dialect.loads_per_cycle,
-        MULTIPLY_ADD_LATENCY,
     )
+
+
+def sums_step(dialect: VectorDialect, rows: int, vectors: int) -> float:
+    """Cycles that one multiply-add for each of rows x vectors sums takes, step after step."""
+    cycles = rows * (vectors + dialect.broadcast_sums) / dialect.multiply_adds_per_cycle
+    lost = LOST_SLOT * min(max(CLOSE_CHAINS - cycles, 0.0), 1.0)
+    return max(cycles + lost, MULTIPLY_ADD_LATENCY)
 
 
 def _line_cost(steps: tuple[int, int], core: Core) -> float:

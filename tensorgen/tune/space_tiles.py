@@ -117,7 +117,7 @@ class TileSpace:
         inside = sorted({made[0] for found in self.variants.values() for made in found.prologues})
         parallel = tuple(sorted({parallel for _, parallel in self.variants}))
         ahead = any(found.may_ask_ahead(source) for found in self.variants.values())
-        packs = source is VectorSource.PACKED or packs_rows
+        packs = source is not VectorSource.DIRECT or packs_rows
         grids = parallel[-1] and source is not VectorSource.RUNTIME
         orders = (True,) if source is VectorSource.RUNTIME else FLAGS
         return (

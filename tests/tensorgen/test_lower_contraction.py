@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tensorgen.contraction import contraction_of
+from tensorgen.contraction import assign_roles, contraction_of
 from tensorgen.dialects import VECTOR_DIALECTS
 from tensorgen.expr import Axis, Const, Expr, const
 from tensorgen.loop import (
@@ -28,6 +29,7 @@ from tensorgen.loop import (
 )
 from tensorgen.lower import lower
 from tensorgen.lower_loops import replace_axes
+from tensorgen.panel_lines import PanelLines
 from tensorgen.schedule import RegisterTile, ScheduleError, VectorSource
 from tensorgen.sketch_tiles import register_tiles
 from tensorgen.target import Target
@@ -313,6 +315,8 @@ def test_every_line_of_the_next_panel_is_asked_for(task: Task, backwards: bool) 
         if not schedule.panels_ahead:
             assert packed.number not in asked or schedule.ahead
             continue
+        if schedule.source is VectorSource.RUNTIME and schedule.vectors_outer:
+            continue
         tried += 1
         packing = lowered.packing[packed.number]
         assert packing is not None
@@ -322,6 +326,90 @@ def test_every_line_of_the_next_panel_is_asked_for(task: Task, backwards: bool) 
         lines = {place // 16 for place in asked[packed.number]}
         assert lines >= {place // 16 for place in others}, str(schedule)
     assert tried
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        matmul((), 21, 67, 3),
+        matmul((2,), 21, 67, 3, shared=True),
+        matmul((), 21, 70, 20, transposed=(False, True)),
+        convolution((9, 9), (1, 1), channels=(5, 13)),
+        convolution((11, 13), (3, 2), channels=(3, 13)),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("isa", ["avx2", "avx512"])
+def test_every_line_is_asked_for_that_the_next_panel_is_packed_from(task: Task, isa: str) -> None:
+    """Where panels are packed from afar, the tiles that read one ask for what the next one in their
+    loop is packed from. The first panel of a loop nobody asks for, nor a shorter one's next."""
+    contraction = contraction_of(task)
+    assert contraction is not None
+    core = replace(typical_core(isa, contraction.dtype), second_cache=0)
+    tried = 0
+    tiles = dict.fromkeys(e.schedule for e in register_tiles(task, contraction, core, 1))
+    for schedule in tiles:
+        if schedule.source is not VectorSource.RUNTIME or not schedule.panels_ahead:
+            continue
+        tried += 1
+        roles = assign_roles(contraction, schedule.vector_operand)
+        kernel = lower(task, schedule).kernel
+        source = kernel.inputs[contraction.operands[schedule.vector_operand]]
+        asked: dict[int, set[int]] = {}
+        asked_places(kernel.body, {}, asked)
+        assert set(asked) <= {source.number, *(b.number for b in kernel.inputs if schedule.ahead)}
+        lines = {place // 16 for place in asked.get(source.number, ())}
+        factor = roles.contraction.factors[schedule.vector_operand]
+        *outer, column = roles.vectors
+        width = schedule.vectors * schedule.lanes
+        first: set[int] = set()
+        later: set[int] = set()
+        for point in product(
+            *(range(axis.extent) for axis in (*roles.batch, *outer, *roles.reduction, column))
+        ):
+            axes = (*roles.batch, *outer, *roles.reduction, column)
+            values = {axis: const(n, int64) for axis, n in zip(axes, point, strict=True)}
+            place = replace_axes(factor.expr, values)
+            assert isinstance(place, Const)
+            (first if point[-1] < width else later).add(int(place.value) // 16)
+        assert lines >= later - first, str(schedule)
+    assert tried
+
+
+def test_lines_that_a_panel_is_packed_from_are_numbered_once() -> None:
+    """Each number is a place of its own, along the lanes or along the sum."""
+    for task, near in (
+        (matmul((), 8, 70, 5), "lanes"),
+        (matmul((), 8, 70, 35, transposed=(False, True)), "sum"),
+    ):
+        contraction = contraction_of(task)
+        assert contraction is not None
+        roles = assign_roles(contraction, 1)
+        lines = PanelLines.of(roles, 1, 24)
+        assert lines is not None
+        assert lines.count == {"lanes": 5 * 2, "sum": 24 * 3}[near]
+        places = set()
+        for number in range(lines.count):
+            point = tuple(lines.point(const(number, int64)).values())
+            assert all(isinstance(place, Const) for place in point)
+            places.add(tuple(place.value for place in point if isinstance(place, Const)))
+        assert len(places) == lines.count
+        assert all(0 <= k < roles.reduction[0].extent and 0 <= lane < 24 for k, lane in places)
+
+
+def test_nothing_is_asked_for_where_no_line_has_neighbours() -> None:
+    task = convolution((9, 9), (1, 1), channels=(5, 13), strides=(2, 2))
+    contraction = contraction_of(task)
+    assert contraction is not None
+    roles = assign_roles(contraction, 0)
+    assert PanelLines.of(roles, 0, 16) is None
+    tile = next(
+        s for s in candidates(task, "avx512")
+        if s.source is VectorSource.RUNTIME and s.vector_operand == 0
+    )  # fmt: skip
+    assert not tile.panels_ahead
+    with pytest.raises(ScheduleError, match="expected neighbours along the lanes"):
+        lower(task, replace(tile, panels_ahead=True, vectors=1))
 
 
 def test_relaid_constants_are_filled_with_zeros() -> None:

@@ -42,6 +42,7 @@ from tensorgen.sketch_tiles import cheapest, cheapest_tile, register_tiles
 from tensorgen.sketch_winograd import winograd_tiles
 from tensorgen.target import Target
 from tensorgen.task import Task
+from tensorgen.tile_costs import MULTIPLY_ADD_LATENCY, least_step
 from tensorgen.types import Shape, TensorType, float32, int64
 from tests.contraction_tasks import (
     convolution,
@@ -113,12 +114,34 @@ def test_vectors_that_collide_in_both_caches_are_packed(width: int, source: Vect
     assert tile.source is source
 
 
-def test_vectors_of_one_line_collide_once() -> None:
-    task = convolution((56, 56), (1, 1), channels=(112, 128))
+@pytest.mark.parametrize("channels", [112, 256])
+def test_vectors_that_collide_are_packed_in_whole_lines(channels: int) -> None:
+    # 56 x 56 floats are 49 times 256 bytes: 16 sets of the first cache have all lines of a tile.
+    task = convolution((56, 56), (1, 1), channels=(channels, 128))
     tile = default_schedule(task, Target.named("x86-64-v3"), 1)
     assert isinstance(tile, RegisterTile)
-    assert tile.source is VectorSource.DIRECT
+    assert tile.source is VectorSource.RUNTIME
     assert tile.vectors * tile.lanes == 16, "a line of float32"
+    assert tile.panels_ahead
+
+
+def test_multiply_adds_that_broadcast_from_memory_do_not_wait_for_lines() -> None:
+    task = convolution((56, 56), (1, 1), channels=(256, 128))
+    tile = default_schedule(task, Target.named("x86-64-v4"), 1)
+    assert isinstance(tile, RegisterTile)
+    assert tile.source is VectorSource.DIRECT
+
+
+def test_sums_that_are_only_just_ready_cost_a_part_of_a_cycle() -> None:
+    """A tile of 5 x 2 vectors is slower for each row than one of 6 x 2: as measured."""
+    core = typical_core("avx2", float32)
+    assert least_step(core, 6, 2) == 6.0
+    assert least_step(core, 5, 2) == 5.25
+    assert least_step(core, 3, 2) == MULTIPLY_ADD_LATENCY
+    task = matmul((), 30, 512, 512, constant=(False, True))
+    tile = default_schedule(task, Target.named("x86-64-v3"), 1)
+    assert isinstance(tile, RegisterTile)
+    assert tile.rows * tile.vectors == 12
 
 
 def test_vectors_that_the_first_cache_loses_are_not_read_in_place() -> None:
@@ -130,7 +153,7 @@ def test_vectors_that_the_first_cache_loses_are_not_read_in_place() -> None:
     assert tile.turned
 
 
-@pytest.mark.parametrize(("channels", "ahead"), [((256, 64), True), ((256, 512), False)])
+@pytest.mark.parametrize(("channels", "ahead"), [((64, 64), True), ((64, 512), False)])
 def test_few_tiles_ask_for_the_next_vectors(channels: tuple[int, int], ahead: bool) -> None:
     task = convolution((56, 56), (1, 1), channels=channels)
     tile = default_schedule(task, Target.named("x86-64-v3"), 1)
