@@ -3,8 +3,8 @@
 What it does: gives each task seconds, analytically (`AnalyticCost`: cycles of the register tile or
 of the loops, bytes moved, a fixed overhead for each kernel, on stated constants) or from
 measurements with the analytic figure where there is none (`RecordedCost`); and each graph the sum
-over its kernels (`KernelCost`), or over its operators one by one (`OperatorCost`), which knows no
-fusion and serves where an additive cost is needed.
+over its kernels and what copies of weights cost (`KernelCost`), or the sum over its operators one
+by one (`OperatorCost`), which knows no fusion and serves where an additive cost is needed.
 
 What it does not: run anything (`measure`).
 """
@@ -18,6 +18,7 @@ from typing import Protocol
 from graphopt.graph import Constant, Graph, Input, Node, Value
 from graphopt.search.kernels import Kernels
 from graphopt.search.promised import Promise, WeightOnly
+from graphopt.search.weight_copies import WeightBytes, WeightCopies
 from graphopt.work import work
 from tensorgen.attention import attention_of
 from tensorgen.expr import Reduce
@@ -43,6 +44,10 @@ class CostModel(Protocol):
 
     def cost(self, task: Task) -> float:
         """Expected seconds of one run of a task's kernel."""
+        ...
+
+    def copying(self, weights: WeightBytes) -> float:
+        """Expected seconds that a run takes longer for weights which it has several times."""
         ...
 
 
@@ -100,6 +105,12 @@ class AnalyticCost:
         computing = self._cycles(task) / workers / self._loops.frequency
         return overhead + max(computing, sum(near) + far)
 
+    def copying(self, weights: WeightBytes) -> float:
+        """How much longer all weights take to be read than the model's own would."""
+        machine, threads = self.constants, self.threads
+        own = sum(machine.read_seconds(weights.own, threads))
+        return sum(machine.read_seconds(weights.own + weights.copies, threads)) - own
+
     @property
     def _loops(self) -> StageCycles:
         return StageCycles(self.target, self.constants)
@@ -147,16 +158,29 @@ class AnalyticCost:
 
 
 class KernelCost:
-    """The seconds of a graph's kernels, fused as the compiler fuses them."""
+    """The seconds of a graph's kernels, fused as the compiler fuses them, and of copies of weights:
+    each kernel reads its own, but the caches must hold all."""
 
     def __init__(self, model: CostModel, kernels: Kernels | None = None) -> None:
         self.model = model
         self.kernels = Kernels() if kernels is None else kernels
+        self._weights = WeightCopies(self.kernels.is_weight)
         self._seconds: dict[bytes, float] = {}
+        self._copying: dict[str, float] = {}
 
     def __call__(self, graph: Graph) -> float:
-        """The sum over the graph's kernels."""
-        return sum(self.of_task(task) for task in self.kernels.tasks(graph))
+        """The sum over the graph's kernels, and what its copies of weights cost."""
+        kernels = sum(self.of_task(task) for task in self.kernels.tasks(graph))
+        return kernels + self.of_copies(graph)
+
+    def of_copies(self, graph: Graph) -> float:
+        """What the graph's copies of weights cost; asked once."""
+        known = self._copying.get(graph.digest)
+        if known is None:
+            weights = self._weights(graph)
+            known = self.model.copying(weights) if weights.copies else 0.0
+            self._copying[graph.digest] = known
+        return known
 
     def of_task(self, task: Task) -> float:
         """What the model says of a task; asked once."""

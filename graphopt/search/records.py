@@ -15,6 +15,7 @@ from pathlib import Path
 from statistics import median
 
 from graphopt.search.cost import AnalyticCost, CostModel
+from graphopt.search.weight_copies import WeightBytes
 from tensorgen.expr import Reduce, walk
 from tensorgen.sqlite_file import SqliteFile
 from tensorgen.target import Target
@@ -96,6 +97,10 @@ class RecordedCost:
         if measured is not None:
             return measured
         return self._estimate(task) * self._factors[_kind_of(task)]
+
+    def copying(self, weights: WeightBytes) -> float:
+        """An estimate: kernels are measured one by one."""
+        return self.fallback.copying(weights)
 
     def is_measured(self, task: Task) -> bool:
         """Whether the seconds of a task come from a measurement."""

@@ -255,12 +255,15 @@ class _Search:
         return replace(found, graph=best, cost=self.cost(best), applications=needed)
 
     def pays(self, without: Graph, instead: Graph) -> bool:
-        """Whether the kernels that one graph has instead of another's are cheaper enough."""
+        """Whether the kernels, and copies of weights, that one graph has instead of another's are
+        cheaper enough."""
         before, after = self.tasks(without), self.tasks(instead)
         gone, come = (
             sum(count * self.cost.of_task(task) for task, count in each.items())
             for each in (before - after, after - before)
         )
+        copies = self.cost.of_copies(instead) - self.cost.of_copies(without)
+        gone, come = gone + max(-copies, 0.0), come + max(copies, 0.0)
         return gone - come > self.settings.least_gain * gone
 
     def tasks(self, graph: Graph) -> Counter[Task]:

@@ -22,6 +22,7 @@ from graphopt.search import (
     search,
 )
 from graphopt.search.spot_check import Checked
+from graphopt.search.weight_copies import WeightBytes
 from tensorgen.target import host_target
 from tensorgen.task import Task
 from tests.graphs_for_search import (
@@ -203,6 +204,9 @@ def test_joined_weights_are_computed() -> None:
     class PerKernel:
         def cost(self, task: Task) -> float:
             return 1.0
+
+        def copying(self, weights: WeightBytes) -> float:
+            return 0.0
 
     result = search(
         graph, search_rules(), PerKernel(), SearchSettings(alpha=2.0, seconds=60, graphs=150)

@@ -15,6 +15,7 @@ from graphopt.search import AnalyticCost, KernelCost, KernelRecords, RecordedCos
 from graphopt.search.cost import KERNEL_SECONDS, OperatorCost
 from graphopt.search.kernels import Kernels
 from graphopt.search.measure import Measured, measure
+from graphopt.search.weight_copies import WeightBytes
 from graphopt.terms import scalar
 from tensorgen.loop_cycles import bytes_moved
 from tensorgen.machine import Rate
@@ -231,6 +232,9 @@ def test_estimates_are_kept_for_the_same_model_only(
         def cost(self, task: Task) -> float:
             Counting.asked += 1
             return 1.0
+
+        def copying(self, weights: WeightBytes) -> float:
+            return 0.0
 
         def __repr__(self) -> str:
             return "counting"
