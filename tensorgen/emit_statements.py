@@ -146,10 +146,11 @@ class Statements:
             case Declare(registers=registers, body=body):
                 self.vectors.declare(registers)
                 self.block(body, last)
-            case Prefetch(buffer=buffer, index=index):
+            case Prefetch(buffer=buffer, index=index, later=later):
                 self.terms.used.add(buffer.number)
                 name = self.terms.buffers[buffer.number][1]
-                self.page.line(f"TASOR_PREFETCH({name}, {self.terms.text(index)});")
+                macro = "TASOR_PREFETCH_FOR_LATER" if later else "TASOR_PREFETCH"
+                self.page.line(f"{macro}({name}, {self.terms.text(index)});")
             case (
                 Fill() | VectorLoad() | VectorStore() | MultiplyAdd() | VectorApply() | Alternate()
             ):

@@ -180,10 +180,14 @@ class VectorLoad:
 
 @dataclass(frozen=True, slots=True)
 class Prefetch:
-    """Bring the line of `buffer[index]` near, for a later load. A hint: `index` may lie outside."""
+    """Bring the line of `buffer[index]` near, for a later load. A hint: `index` may lie outside.
+
+    What is needed `later` than soon comes as far as the second-level cache: on its way from beyond
+    it does not hold up what tiles read meanwhile."""
 
     buffer: Buffer
     index: Expr
+    later: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tensorgen.epilogue_lines import EpilogueLines, chunk_lengths
 from tensorgen.expr import Axis, Expr
 from tensorgen.line_reads import LINE_BYTES
 from tensorgen.loop import Buffer, LoopKind, Numbers, Prefetch, Stmt, nested
@@ -60,6 +61,31 @@ def packing_ahead(
     return nested((loop,), (asked,), LoopKind.SERIAL)
 
 
+def chunk_steps(reduction: Sequence[Axis], lines: Sequence[EpilogueLines]) -> int:
+    """In chunks of how many steps a sum is taken while its tile asks for these lines: each strip
+    has one of its own where that leaves enough steps between two."""
+    total = length_of(reduction)
+    strips = max((part.strips for part in lines), default=0)
+    lengths = chunk_lengths(reduction)
+    enough = [steps for steps in lengths if steps * strips <= total]
+    return max(enough, default=min(lengths, default=total))
+
+
+def epilogue_ahead(
+    lines: Sequence[EpilogueLines], chunk: Expr, chunks: int
+) -> tuple[Prefetch, ...]:
+    """The lines that the epilogue of a tile needs, as one of the chunks of its sums asks for them.
+    (All at once they would keep what the sums read waiting.) Behind the last strip is the next
+    tile's."""
+    asked: list[Prefetch] = []
+    for part in lines:
+        share = -(-part.strips // chunks)
+        for strip in range(share):
+            number = simplify(chunk * share + strip)
+            asked.extend(Prefetch(part.buffer, place) for place in part.places(number))
+    return tuple(asked)
+
+
 def _tile_ahead(
     reads: TileReads, row: Block, column: Block, point: dict[Axis, Expr]
 ) -> tuple[Prefetch, ...]:
@@ -95,7 +121,7 @@ def _panel_ahead(
     depth = length_of(roles.reduction)
     share = -(-width // turns)
     step = turn * depth + row_major(roles.reduction, point)
-    return _asked(buffer, number * (depth * width) + step * share, range(share))
+    return _asked(buffer, number * (depth * width) + step * share, range(share), later=True)
 
 
 def _turn(reads: TileReads, inside: Sequence[Axis], tile: Block, length: int) -> tuple[Expr, int]:
@@ -109,7 +135,7 @@ def _turn(reads: TileReads, inside: Sequence[Axis], tile: Block, length: int) ->
     return row_major(outer, reads.axes) * count + tile.tile, length_of(outer) * count
 
 
-def _asked(buffer: Buffer, index: Expr, places: range) -> tuple[Prefetch, ...]:
+def _asked(buffer: Buffer, index: Expr, places: range, later: bool = False) -> tuple[Prefetch, ...]:
     """Asks for the lines of consecutive places from an index."""
     line = LINE_BYTES // buffer.dtype.bytes
-    return tuple(Prefetch(buffer, simplify(index + place)) for place in places[::line])
+    return tuple(Prefetch(buffer, simplify(index + place), later) for place in places[::line])

@@ -25,6 +25,7 @@ from itertools import product
 
 from tensorgen.contraction import Roles, assign_roles, contraction_of
 from tensorgen.dense_copy import with_copy
+from tensorgen.epilogue_lines import EpilogueLines, epilogue_operands
 from tensorgen.expr import (
     Axis,
     Expr,
@@ -42,6 +43,7 @@ from tensorgen.loop import (
     LoopKind,
     MultiplyAdd,
     Numbers,
+    Prefetch,
     Register,
     Space,
     Stmt,
@@ -50,13 +52,13 @@ from tensorgen.loop import (
     VectorStore,
     nested,
 )
-from tensorgen.lower_ahead import packing_ahead, prefetches
+from tensorgen.lower_ahead import chunk_steps, epilogue_ahead, packing_ahead, prefetches
 from tensorgen.lower_epilogue import epilogue_value, stored_tile
 from tensorgen.lower_loops import replace_axes, spans
 from tensorgen.lower_panel import PanelTile
 from tensorgen.lower_prologue import slab_loops
 from tensorgen.lower_sum_blocks import Part, SumBlocks
-from tensorgen.packing import length_of, packed_factor
+from tensorgen.packing import cut_axes, length_of, packed_factor, row_major
 from tensorgen.prologue import Slab
 from tensorgen.schedule import RegisterTile, ScheduleError, VectorSource
 from tensorgen.simplify import affine, simplify
@@ -379,6 +381,7 @@ class TileLowering(TileReads):
                 for register, place in zip(flat, places, strict=True)
             )
 
+        chunks, asked, part = self._asking(row, column) if part is None else ((), (), part)
         inside, begin = (self.roles.reduction, None) if part is None else part
         loops = tuple(self.numbers.axis(axis.name, axis.extent) for axis in inside)
         point: dict[Axis, Expr] = dict(zip(self.roles.reduction, loops, strict=True))
@@ -408,7 +411,8 @@ class TileLowering(TileReads):
                 for target, register in zip(group, right, strict=True)
             )
         # Unrolled, compilers share broadcasts between steps and run out of registers.
-        statements.extend(nested(loops, tuple(step), LoopKind.ROLLED))
+        sums = nested(loops, tuple(step), LoopKind.ROLLED)
+        statements.extend(nested(chunks, (*asked, *sums), LoopKind.ROLLED))
         if self.sums is None:
             statements.extend(self._finish(row, column, accumulators))
         else:
@@ -417,6 +421,38 @@ class TileLowering(TileReads):
                 for register, place in zip(flat, places, strict=True)
             )
         return (Declare((*flat, *right, left), tuple(statements)),)
+
+    def _asking(
+        self, row: Block, column: Block
+    ) -> tuple[tuple[Axis, ...], tuple[Prefetch, ...], Part | None]:
+        """How the sums of a tile are taken in chunks that each ask for lines of its epilogue: loops
+        over these, what each asks for, and which part of the sums it is. Without any of it if
+        nothing is asked for."""
+        lines = self._epilogue_lines(row, column) if self.schedule.epilogue_ahead else ()
+        reduction = self.roles.reduction
+        steps = chunk_steps(reduction, lines)
+        if not lines or steps == length_of(reduction):
+            return (), (), None
+        outer, inner = cut_axes(reduction, steps)
+        loops = tuple(self.numbers.axis(f"{axis.name}_o", axis.extent) for axis in outer)
+        begin = {
+            axis: simplify(loop * part.extent)
+            for axis, loop, part in zip(reduction, loops, inner, strict=True)
+        }
+        number = row_major(outer, dict(zip(outer, loops, strict=True)))
+        asked = epilogue_ahead(lines, number, length_of(outer))
+        return tuple(loop for loop in loops if loop.extent > 1), asked, (inner, begin)
+
+    def _epilogue_lines(self, row: Block, column: Block) -> tuple[EpilogueLines, ...]:
+        """The lines of the result and of what the epilogue reads beside the sums of a tile."""
+        across, along, values = self._tile_axes(row, column)
+        read = epilogue_operands(self.contraction)
+        places = [
+            (self.inputs[load.operand], replace_axes(load.indices[0], values)) for load in read
+        ]
+        places.append((self.output, replace_axes(self.contraction.result, values)))
+        found = [EpilogueLines.of(*place, across, along) for place in places]
+        return tuple(lines for lines in found if lines is not None)
 
     def _pack_panel(self, column: Block) -> tuple[Stmt, ...]:
         """Copy one tile of the vector factor into the panel, zero-filled."""

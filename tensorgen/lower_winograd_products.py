@@ -121,7 +121,9 @@ def _panel_ahead(
     share = -(-frame.width // tiles)
     step = start // frame.schedule.rows * frame.depth + summed
     index = (panel + 1) * (frame.depth * frame.width) + step * share
-    return tuple(Prefetch(weights, simplify(index + place)) for place in range(0, share, line))
+    return tuple(
+        Prefetch(weights, simplify(index + place), later=True) for place in range(0, share, line)
+    )
 
 
 def _has_products(frame: Frame, point: Expr, below: Expr, beside: Expr) -> Expr:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import inf
 
+from tensorgen.core_costs import COST_NAMES, TYPICAL_COSTS, CoreCosts
 from tensorgen.dialects import VectorDialect, vector_dialect
 from tensorgen.target import Isa
 from tensorgen.types import DType, float32
@@ -80,10 +81,7 @@ class Machine:
 
     `traffic` is how many bytes the whole run moves of which kernels are estimated: what the caches
     do not hold of it has left them when the next run comes. 0 for a kernel that runs alone.
-    `shuffle` is how many multiply-adds of vectors one vector takes to be permuted, and `row_line`
-    how many a tile waits for a line of one of several rows that it reads side by side. An element
-    that is broadcast from memory takes `broadcast` times the loads that the instruction set's table
-    says. For each sum that a tile has beyond `READY_SUMS`, it waits for `sum_wait` multiply-adds.
+    `costs` are in multiply-adds of whole vectors.
     """
 
     threads: int
@@ -93,10 +91,7 @@ class Machine:
     region_seconds: float
     barrier_seconds: float
     traffic: float = 0.0
-    shuffle: float = 1.0
-    row_line: float = 0.0
-    broadcast: float = 1.0
-    sum_wait: float = 0.0
+    costs: CoreCosts = TYPICAL_COSTS
 
     def serving(self, traffic: float) -> Machine:
         """The machine as the kernels of a run find it that moves so many bytes."""
@@ -134,9 +129,7 @@ class Core:
     costs, in loads from the first cache. `far` are the levels beyond the second cache, which has
     `second_cache` bytes (0 if there is none): what they hold, and the bytes that arrive in a cycle.
     Threads wait for each other behind a loop that they share for `barrier` cycles. A whole run
-    moves `traffic` bytes. To permute a vector takes `shuffle` cycles. A tile that reads several
-    rows side by side waits `row_line` cycles for each of their lines. A broadcast from memory
-    counts as `broadcast` loads. A tile waits `sum_wait` cycles for each sum beyond `READY_SUMS`.
+    moves `traffic` bytes. `costs` are those of single things.
     """
 
     dialect: VectorDialect
@@ -146,14 +139,16 @@ class Core:
     far: tuple[tuple[float, float], ...]
     barrier: float
     traffic: float
-    shuffle: float
-    row_line: float
-    broadcast: float
-    sum_wait: float
+    costs: CoreCosts
 
     def tile_wait(self, sums: int) -> float:
         """Cycles that a tile of so many vectors of sums waits until they are zeroed and stored."""
-        return self.sum_wait * max(sums - READY_SUMS, 0)
+        return self.costs.sum_wait * max(sums - READY_SUMS, 0)
+
+    @property
+    def broadcast(self) -> float:
+        """Loads that an element counts as which is broadcast from memory."""
+        return self.costs.broadcast * self.dialect.broadcast_loads
 
     @property
     def first_bytes(self) -> float:
@@ -220,10 +215,7 @@ class Core:
             far,
             barrier,
             machine.traffic,
-            machine.shuffle,
-            machine.row_line,
-            machine.broadcast * dialect.broadcast_loads,
-            machine.sum_wait,
+            machine.costs,
         )
 
     def vector_load(self, panel: float) -> float:
@@ -252,8 +244,8 @@ def flops_per_cycle(isa: Isa) -> float:
 
 
 def machine_document(machine: Machine) -> dict[str, object]:
-    """A machine as JSON. Sizes are in bytes, rates a second, costs in seconds
-    or, of a shuffle, a line of a row and a sum, in multiply-adds; broadcasts are relative."""
+    """A machine as JSON. Sizes are in bytes, rates a second, costs of threads in seconds, of
+    single things as `CoreCosts` has them."""
     return {
         "threads": machine.threads,
         "flops": _rate_document(machine.flops),
@@ -267,10 +259,7 @@ def machine_document(machine: Machine) -> dict[str, object]:
             }
             for level in machine.levels
         ],
-        "shuffle": machine.shuffle,
-        "row_line": machine.row_line,
-        "broadcast": machine.broadcast,
-        "sum_wait": machine.sum_wait,
+        **{name: getattr(machine.costs, name) for name in COST_NAMES},
         "region_seconds": machine.region_seconds,
         "barrier_seconds": machine.barrier_seconds,
     }
@@ -299,10 +288,9 @@ def machine_of(document: object) -> Machine:
         tuple(read),
         _number(fields.get("region_seconds"), "region_seconds", least=0.0),
         _number(fields.get("barrier_seconds"), "barrier_seconds", least=0.0),
-        shuffle=_number(fields.get("shuffle"), "shuffle", least=0.0),
-        row_line=_number(fields.get("row_line"), "row_line", least=0.0),
-        broadcast=_number(fields.get("broadcast"), "broadcast", least=0.0),
-        sum_wait=_number(fields.get("sum_wait"), "sum_wait", least=0.0),
+        costs=CoreCosts(
+            **{name: _number(fields.get(name), name, least=0.0) for name in COST_NAMES}
+        ),
     )
 
 

@@ -92,3 +92,13 @@ def cut_axes(axes: Sequence[Axis], depth: int) -> tuple[tuple[Axis, ...], tuple[
         inner.append(Axis(axis.position, inside, axis.name))
         rest //= inside
     return tuple(outer[::-1]), tuple(inner[::-1])
+
+
+def cut_lengths(axes: Sequence[Axis]) -> tuple[int, ...]:
+    """The depths at which `cut_axes` cuts, shortest first: whole inner axes by a divisor of the
+    next."""
+    found, inside = set(), 1
+    for axis in reversed(axes):
+        found |= {inside * part for part in range(1, axis.extent + 1) if not axis.extent % part}
+        inside *= axis.extent
+    return tuple(sorted(found))

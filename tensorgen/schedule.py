@@ -118,6 +118,8 @@ class RegisterTile:
     If `turned`, tiles that are stored across their lanes are transposed in registers.
     `ahead` asks the caches for the next tile of the operand that is read in place; `panels_ahead`,
     while the inner tiles go by, for the next panel of the packed operand of the outer loop.
+    `epilogue_ahead` asks for the result's lines, and for those that its epilogue reads beside the
+    sums, while these are taken.
     A prologue is made inside `prologue` loops that move what is read of it: they come first then,
     and they alone share the threads. Inside none of them, all threads make it once. With `together`
     what the steps of a sum read of it (channels) are neighbours: a line of the cache serves as many
@@ -150,6 +152,7 @@ class RegisterTile:
     depth: int = 0
     backwards: bool = False
     row_block: int = 0
+    epilogue_ahead: bool = False
 
     def __str__(self) -> str:
         outer = "vector tiles" if self.vectors_outer else "rows"
@@ -174,6 +177,8 @@ class RegisterTile:
             steps.append("ahead")
         if self.panels_ahead:
             steps.append("panels ahead")
+        if self.epilogue_ahead:
+            steps.append("epilogue ahead")
         if self.copied is not None:
             steps.append("copied")
         if self.prologue:

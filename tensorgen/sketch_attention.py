@@ -69,7 +69,7 @@ def _by_rows(tiles: Iterator[Estimate[RegisterTile]]) -> dict[int, Estimate[Regi
     for the next one."""
     groups: dict[int, list[Estimate[RegisterTile]]] = {}
     for estimate in tiles:
-        schedule = replace(estimate.schedule, panels_ahead=False)
+        schedule = replace(estimate.schedule, panels_ahead=False, epilogue_ahead=False)
         groups.setdefault(schedule.rows, []).append(replace(estimate, schedule=schedule))
     return {rows: cheapest(group) for rows, group in groups.items()}
 

@@ -13,6 +13,7 @@ from typing import Generic, TypeVar
 from tensorgen.contraction import Contraction, Roles, assign_roles
 from tensorgen.dense_copy import is_strided, with_copy
 from tensorgen.dialects import VectorDialect
+from tensorgen.epilogue_lines import chunk_lengths
 from tensorgen.expr import Axis
 from tensorgen.machine import CACHE_SHARE, FIRST_CACHE_SHARE, Core
 from tensorgen.panel_lines import PanelLines
@@ -228,9 +229,12 @@ class TileSketch:
         rows = prod(axis.extent for axis in self.roles.rows)
         return rows * schedule.vectors * schedule.lanes * self.work.element_bytes
 
-    def by_rule(self, source: VectorSource, rows: int, vectors: int) -> RegisterTile:
-        """A tile of that size, all else chosen by rules. Threads share the outer loop."""
-        vectors_outer = _vectors_outer(self.work)
+    def by_rule(
+        self, source: VectorSource, rows: int, vectors: int, turned_order: bool = False
+    ) -> RegisterTile:
+        """A tile of that size, all else chosen by rules. Threads share the outer loop, which is the
+        other one in `turned_order`."""
+        vectors_outer = _vectors_outer(self.work) != turned_order
         schedule = RegisterTile(
             self.vector,
             source,
@@ -245,7 +249,12 @@ class TileSketch:
             copied=self.copied,
         )
         panels_ahead = _panels_pay(self.roles, self.work, schedule, self.core)
-        schedule = replace(schedule, ahead=self._ahead_pays(schedule), panels_ahead=panels_ahead)
+        schedule = replace(
+            schedule,
+            ahead=self._ahead_pays(schedule),
+            panels_ahead=panels_ahead,
+            epilogue_ahead=self._epilogue_pays(),
+        )
         served = self._second_serves(schedule)
         return schedule if served else self._in_blocks(schedule)
 
@@ -261,6 +270,21 @@ class TileSketch:
         read = self.work.vector_bytes if along else self.work.row_bytes
         return self.core.passes_by(read) and self.may_ask_ahead(schedule.source)
 
+    def _epilogue_pays(self) -> bool:
+        """Whether the epilogue reads more beside the sums than the second-level cache holds with
+        the result."""
+        work = self.work
+        far = (work.residuals + 1) * work.result_bytes > self.core.near_bytes
+        return work.residuals > 0 and far and self.may_ask_for_epilogue
+
+    @property
+    def may_ask_for_epilogue(self) -> bool:
+        """Whether results have neighbours in a tile, and the sums are long enough to ask for their
+        lines meanwhile."""
+        work = self.work
+        beside = work.contiguous or work.result_distance == work.element_bytes
+        return beside and bool(chunk_lengths(self.roles.reduction))
+
     def _second_serves(self, schedule: RegisterTile) -> bool:
         """Whether tiles read at most half of what the second-level cache gives in that time."""
         step = self.work.step_bytes(schedule, schedule.rows, self.core)
@@ -269,7 +293,8 @@ class TileSketch:
 
     def _in_blocks(self, schedule: RegisterTile) -> RegisterTile:
         """The same with sums taken in blocks, if they may be."""
-        return replace(schedule, depth=_block_depth(self.roles, self.work, schedule, self.core))
+        depth = _block_depth(self.roles, self.work, schedule, self.core)
+        return replace(schedule, depth=depth, epilogue_ahead=schedule.epilogue_ahead and not depth)
 
     def by_rules(self) -> Iterator[Estimate[RegisterTile]]:
         """Every tile that fits the registers, in each way to make a prologue and to share it."""
@@ -305,6 +330,8 @@ class TileSketch:
         """The tiles of one size, in each way to make a prologue and to share them."""
         schedule = self.by_rule(source, rows, vectors)
         yield from self._shared(schedule)
+        if self._order_matters(schedule):
+            yield from self._shared(self.by_rule(source, rows, vectors, turned_order=True))
         if _panels_are_lost(self.work, schedule, self.core):
             blocked = self._in_blocks(schedule)
             if blocked.depth:
@@ -326,6 +353,14 @@ class TileSketch:
             if self.threads > 1 and source is not VectorSource.RUNTIME:
                 yield from self._grids(schedule, tiles, lines, made)
 
+    def _order_matters(self, schedule: RegisterTile) -> bool:
+        """Whether the other order of the loops over tiles is worth an estimate: results go on from
+        tile to tile in it, where the core stores in new pages at a price."""
+        plain = schedule.source is not VectorSource.RUNTIME and not schedule.prologue
+        jumps = schedule.vectors_outer and self.work.contiguous and bool(self.roles.rows)
+        far = self.work.result_bytes > self.core.near_bytes
+        return plain and jumps and far and self.core.costs.result_line > 0.0
+
     def may_pack_rows(self, source: VectorSource) -> bool:
         """Whether the broadcast factor may be packed at run time: each of its rows is a stream, the
         other factor is not packed then, too, and no prologue stands between it and the tiles."""
@@ -337,7 +372,7 @@ class TileSketch:
         """The same tile with its rows packed in blocks."""
         for blocked in row_blocks(self.work, schedule, self.core, self.threads):
             ahead = _panels_pay(self.roles, self.work, blocked, self.core)
-            found = replace(blocked, panels_ahead=ahead)
+            found = replace(blocked, panels_ahead=ahead, epilogue_ahead=self._epilogue_pays())
             yield Estimate(found, self.cycles(found))
 
     def _grids(
@@ -368,7 +403,9 @@ class TileSketch:
         met = self.core.barrier if self.threads > 1 else 0.0
         tiles = cycles_of(lines) * share if inside else busiest(lines, self.threads)
         late = self._late_cycles(schedule) + self._panel_cycles(schedule) / self.threads
-        return tiles + copied + met + EXPOSED * late
+        streamed = self._stream_cycles(schedule)
+        waits = max(streamed - tiles, 0.0) + self.core.costs.stream * min(streamed, tiles)
+        return tiles + copied + met + EXPOSED * late + waits
 
     def _panel_cycles(self, schedule: RegisterTile) -> float:
         """Cycles in which panels of the outer loop arrive from beyond the second-level cache, if
@@ -379,6 +416,17 @@ class TileSketch:
         if schedule.panels_ahead and not _panels_are_lost(self.work, schedule, self.core):
             return 0.0
         return self.core.far_cycles(self.work.vector_bytes)
+
+    def _stream_cycles(self, schedule: RegisterTile) -> float:
+        """Cycles in which packed elements of the inner loop arrive from beyond the second-level
+        cache of the busiest thread, anew for each tile of the outer one."""
+        columns, rows = _tile_counts(self.roles, schedule)
+        packed, read, turns = schedule.source is VectorSource.PACKED, self.work.vector_bytes, rows
+        if schedule.vectors_outer:
+            packed, read, turns = schedule.row_packed, self.work.row_bytes, columns
+        if not packed or not self.core.costs.stream or read <= self.core.near_bytes:
+            return 0.0
+        return self.core.far_cycles(read) * turns / self.threads
 
     def _late_cycles(self, schedule: RegisterTile) -> float:
         """Cycles in which constants of the inner loop arrive for the first time in a run: they are
@@ -402,8 +450,8 @@ def _read_together(roles: Roles, together: int) -> Roles:
 
 def _panels_pay(roles: Roles, work: TiledWork, schedule: RegisterTile, core: Core) -> bool:
     """True if the panels of the outer loop come from beyond the second-level cache while the first
-    of several inner tiles would wait for them. With more inner tiles than a step of a panel has
-    elements, that is a small part of the time."""
+    of several inner tiles would wait for them. With many inner tiles, that is a small part of the
+    time."""
     packed, read = schedule.row_packed, work.row_bytes
     if schedule.vectors_outer:
         packed, read = schedule.source is not VectorSource.DIRECT, work.vector_bytes
@@ -416,7 +464,7 @@ def _panels_pay(roles: Roles, work: TiledWork, schedule: RegisterTile, core: Cor
     if schedule.row_block:
         rows = min(rows, schedule.row_block // schedule.rows)
     if schedule.vectors_outer:
-        return 1 < rows <= schedule.vectors * schedule.lanes
+        return 1 < rows <= max(schedule.vectors * schedule.lanes, MOST_ASKING)
     return 1 < columns <= schedule.rows
 
 

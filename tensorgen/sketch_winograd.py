@@ -178,12 +178,12 @@ class WinogradSketch:
         # Batches that move along a line, as phases do, differ in where its edges are.
         apart = any(data.coefficient(b) == data.coefficient(column.tap) for b in form.batch)
         turned_data = dialect.transposes and not apart
-        self.relay = TURNED_RELAY * core.shuffle if turned_data else RELAY
+        self.relay = TURNED_RELAY * core.costs.shuffle if turned_data else RELAY
         if form.channels and data.coefficient(form.channels[-1]) == 1:
             turned_data = False
             self.relay = IN_ORDER / lanes
         turned_results = dialect.transposes and result.coefficient(column.output) == 1
-        self.store = TURNED_RESULT * core.shuffle if turned_results else TRANSPOSED_STORE
+        self.store = TURNED_RESULT * core.costs.shuffle if turned_results else TRANSPOSED_STORE
         if form.features and result.coefficient(form.features[-1]) == 1:
             turned_results = False
             self.store = IN_ORDER / lanes
@@ -314,7 +314,7 @@ class WinogradSketch:
         for length, count in parts(rows, schedule.rows):
             loads = length * core.broadcast + schedule.vectors * load
             step = max(
-                sums_step(dialect, length, schedule.vectors),
+                sums_step(core, length, schedule.vectors),
                 loads / dialect.loads_per_cycle,
                 self._moved(length, schedule) / second_bytes(core, self.element_bytes),
             )

@@ -14,6 +14,7 @@ from math import ceil, gcd, prod
 
 from tensorgen.contraction import Roles
 from tensorgen.dialects import VectorDialect
+from tensorgen.epilogue_lines import epilogue_operands
 from tensorgen.expr import Axis
 from tensorgen.line_reads import LINE_BYTES, SPLIT_LOAD, LineReads, lying_across
 from tensorgen.machine import Core
@@ -24,7 +25,7 @@ from tensorgen.simplify import Affine, affine
 
 MULTIPLY_ADD_LATENCY = 4.25
 CLOSE_CHAINS, LOST_SLOT = 6.0, 0.25
-"""Steps of fewer cycles of multiply-adds than the first lose so much of one: the sums of the step
+"""Steps of fewer clocks of multiply-adds than the first lose so much of one: the sums of the step
 before are ready only just in time. (Measured: 4 x 2 sums of 8 lanes take 4.29 cycles, 3 x 3 4.82,
 5 x 2 5.25, 6 x 2 and 4 x 3 6.00.)"""
 TILE_OVERHEAD = 24.0
@@ -55,15 +56,19 @@ CUT_LINE = 12.0
 """Cycles that it takes to come back to a line of which the panel before has read or stored the
 first part, where lines collide in the first-level cache."""
 
+PLANE_LINE = 0.5
+"""What one of the lines costs that a tile waits for which has its rows on few lines, but each step
+on others, as a part of what one costs where each row is a stream."""
+
+PAGE_BYTES = 4096
+"""Bytes of a page."""
+
 SECOND_SHARE = 0.7
 """The part of the second-level cache's bandwidth that tiles get: their lines are not one stream."""
 
 REREAD_SHARE = 2 / 3
 """The part of the first-level cache in which lines of rows stay until another step of the window
 reads them, while a panel streams through."""
-
-PARTIAL_SUM = 4.0
-"""Cycles to read and write a vector of partial sums."""
 
 VECTOR_STORE = 2.0
 """Cycles to store a vector of results."""
@@ -83,7 +88,8 @@ class TiledWork:
     (`vector_steps`), and in the other one (`row_steps`). Of the vectors, read in place, the part
     `across` lies across two lines. All rows span `row_span` bytes, all columns `vector_span`. All
     elements of the factors have `row_bytes` and `vector_bytes`. In the result rows lie
-    `result_distance` bytes apart."""
+    `result_distance` bytes apart, and all of it has `result_bytes`; the epilogue reads `residuals`
+    operands as large as that."""
 
     depth: int
     batch: int
@@ -107,6 +113,8 @@ class TiledWork:
     row_bytes: int
     vector_bytes: int
     result_distance: int
+    result_bytes: int
+    residuals: int
 
     def step_bytes(self, schedule: RegisterTile, rows: int, core: Core) -> float:
         """Bytes of the lines that one step of a tile reads, and which no step before it has left in
@@ -124,12 +132,18 @@ class TiledWork:
             return 0.0
         return self.row_reads.lines(rows, self._remembered(schedule, rows, core))
 
-    def streamed_lines(self, schedule: RegisterTile, rows: int, core: Core) -> float:
-        """Lines of rows that one step waits for where each row of a tile is a stream of its own."""
-        waits = self.row_streams and schedule.vectors_outer
-        if not waits or not self.reads_rows_in_place(schedule):
+    def awaited_lines(self, schedule: RegisterTile, rows: int, core: Core) -> float:
+        """Lines of rows in place that one step waits for: where each row of a tile is a stream of
+        its own, and goes by again for each vector tile; and those of rows that lie across the
+        streams, in the first of the vector tiles that go over them."""
+        if not self.reads_rows_in_place(schedule) or schedule.vectors_outer != self.row_streams:
             return 0.0
-        return self.row_lines(schedule, rows, core)
+        lines = self.row_lines(schedule, rows, core)
+        if schedule.vectors_outer:
+            return lines
+        return lines / (
+            self.outer_columns * -(-self.columns // (schedule.vectors * schedule.lanes))
+        )
 
     def far_cycles(self, schedule: RegisterTile, rows: int, core: Core) -> float:
         """Cycles that one step waits for lines of the factor of the inner loop where these lie
@@ -207,6 +221,8 @@ def tiled_work(roles: Roles, vector: int, dialect: VectorDialect) -> TiledWork:
         row_bytes=factor_bytes(roles, 1 - vector),
         vector_bytes=factor_bytes(roles, vector),
         result_distance=apart * element_bytes,
+        result_bytes=prod(axis.extent for axis in roles.contraction.axes) * element_bytes,
+        residuals=len(epilogue_operands(roles.contraction)),
     )
 
 
@@ -240,7 +256,7 @@ def tiles_of(work: TiledWork, schedule: RegisterTile, core: Core) -> Work:
             tiles.append(repeated(number, (tile_cycles(work, schedule, core, *size),)))
         line: Work = repeated(across, tuple(tiles))
         if schedule.source is VectorSource.RUNTIME:
-            line = cycles_of(line) + work.depth * length * work.pack
+            line = cycles_of(line) + work.depth * length * (work.pack + core.costs.packed)
         lines.append(repeated(count, (line,)))
     return repeated(times, tuple(lines))
 
@@ -278,15 +294,33 @@ def tile_cycles(
     step = max(least_step(core, rows, vectors), loads / dialect.loads_per_cycle)
     if lost:
         step = max(step, moved / second_bytes(core, work.element_bytes))
+    again = lost if schedule.vectors_outer else work.vector_span > core.first_bytes
+    if others and again:
+        step += core.costs.second_vector * vectors
     if others and (schedule.depth or lost):
-        step += core.row_line * work.streamed_lines(schedule, rows, core)
+        step += core.costs.row_line * work.awaited_lines(schedule, rows, core)
     step += late
     step += work.far_cycles(schedule, rows, core)
     cycles = work.depth * step + _end_cycles(work, core, rows, columns)
     cycles += CUT_LINE * _cut_lines(work, schedule, rows, width)
+    cycles += core.costs.result_line * _jumped_lines(work, schedule, rows, columns, core)
     if schedule.depth:
-        cycles += work.depth // depth * (PARTIAL_SUM * rows * vectors + TILE_OVERHEAD)
+        partial = core.costs.partial_sum * rows * vectors
+        cycles += work.depth // depth * (partial + TILE_OVERHEAD)
     return cycles
+
+
+def _jumped_lines(
+    work: TiledWork, schedule: RegisterTile, rows: int, columns: int, core: Core
+) -> float:
+    """Lines beyond the second-level cache that one tile stores in pages in which the one before it
+    has not stored: half of them where it has asked for them."""
+    jumps = work.contiguous and schedule.vectors_outer
+    if not jumps or work.result_bytes <= core.near_bytes:
+        return 0.0
+    lines = rows * columns * work.element_bytes / LINE_BYTES
+    lines *= min(work.result_distance / PAGE_BYTES, 1.0)
+    return lines / 2 if schedule.epilogue_ahead else lines
 
 
 def _cut_lines(work: TiledWork, schedule: RegisterTile, rows: int, width: int) -> float:
@@ -319,7 +353,7 @@ def _end_cycles(work: TiledWork, core: Core, rows: int, columns: int) -> float:
     if work.contiguous:
         stored = VECTOR_STORE * sums
     elif work.turned:
-        stored = TURNED_STORE * core.shuffle * (rows + -(-rows // lanes) * lanes) * columns
+        stored = TURNED_STORE * core.costs.shuffle * (rows + -(-rows // lanes) * lanes) * columns
     else:
         stored = TRANSPOSED_STORE * rows * columns
     return stored + overhead_cycles(core, sums)
@@ -334,16 +368,17 @@ def least_step(core: Core, rows: int, vectors: int) -> float:
     """Cycles that one step of a tile takes at least: its multiply-adds, and loads that hit."""
     dialect = core.dialect
     return max(
-        sums_step(dialect, rows, vectors),
+        sums_step(core, rows, vectors),
         (rows * core.broadcast + vectors) / dialect.loads_per_cycle,
     )
 
 
-def sums_step(dialect: VectorDialect, rows: int, vectors: int) -> float:
+def sums_step(core: Core, rows: int, vectors: int) -> float:
     """Cycles that one multiply-add for each of rows x vectors sums takes, step after step."""
+    dialect, clock = core.dialect, core.costs.clock
     cycles = rows * (vectors + dialect.broadcast_sums) / dialect.multiply_adds_per_cycle
-    lost = LOST_SLOT * min(max(CLOSE_CHAINS - cycles, 0.0), 1.0)
-    return max(cycles + lost, MULTIPLY_ADD_LATENCY)
+    close = min(max(CLOSE_CHAINS - cycles / clock, 0.0), 1.0)
+    return max(cycles + LOST_SLOT * clock * close, MULTIPLY_ADD_LATENCY * clock)
 
 
 def _line_cost(steps: tuple[int, int], core: Core) -> float:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from math import inf
 
+from tensorgen.core_costs import TYPICAL_COSTS, CoreCosts
 from tensorgen.dialects import vector_dialect
 from tensorgen.machine import LEVEL_NAMES, Level, Machine, Rate, flops_per_cycle
 from tensorgen.target import MIB, Target
@@ -32,10 +33,7 @@ class _Kind:
     after `division` cycles it can begin the next division of a vector by a vector. `region` and
     `barrier` are seconds of two threads that do not sleep, and so much again each time that the
     threads are doubled. Of the second cache `second_share` answers at full speed: pages fall on
-    some of its sets more than on others. To permute a vector takes `shuffle` cycles. A tile that
-    reads several rows side by side waits `row_line` cycles for each of their lines. Broadcasts take
-    `broadcast` times the loads of the instruction set's table. A tile waits `sum_wait` cycles for
-    each of its many sums.
+    some of its sets more than on others. `costs` are those of single things.
     """
 
     bytes: tuple[float, float, float]
@@ -44,15 +42,12 @@ class _Kind:
     region: float = 0.65e-6
     barrier: float = 0.25e-6
     second_share: float = 1.0
-    shuffle: float = 1.0
-    row_line: float = 0.0
-    broadcast: float = 1.0
-    sum_wait: float = 0.0
+    costs: CoreCosts = TYPICAL_COSTS
 
 
 _KINDS = {
     # Half a vector of 512 bits is stored in a clock; a thread beside it has half of the queue.
-    ("x86-64-v4", ""): _Kind((32.0, 24.0, 5.0), sum_wait=3.5),
+    ("x86-64-v4", ""): _Kind((32.0, 24.0, 5.0), costs=CoreCosts(sum_wait=3.5)),
     # Two vectors of 512 bits are multiplied in a clock, so that a cycle is half of one.
     ("x86-64-v4", "GenuineIntel"): _Kind(
         (23.0, 5.5, 2.5),
@@ -61,9 +56,17 @@ _KINDS = {
         1.3e-6,
         0.35e-6,
         second_share=0.625,
-        shuffle=1.75,
-        row_line=6.0,
-        broadcast=2.0,
+        costs=CoreCosts(
+            clock=2.0,
+            shuffle=1.75,
+            row_line=3.0,
+            broadcast=2.3,
+            partial_sum=17.0,
+            second_vector=0.64,
+            stream=0.4,
+            packed=0.7,
+            result_line=9.0,
+        ),
     ),
     ("x86-64-v3", "GenuineIntel"): _Kind((30.0, 10.0, 4.0), 2.5e9, 10.0, 1.3e-6, 0.35e-6),
     ("x86-64-v2", ""): _Kind((16.0, 8.0, 5.0)),
@@ -116,8 +119,5 @@ def typical_machine(target: Target, threads: int = 1) -> Machine:
         levels,
         kind.region * doublings,
         kind.barrier * doublings,
-        shuffle=kind.shuffle,
-        row_line=kind.row_line,
-        broadcast=kind.broadcast,
-        sum_wait=kind.sum_wait,
+        costs=kind.costs,
     )

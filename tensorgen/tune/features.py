@@ -188,10 +188,10 @@ _EVERY = ("estimate", "threads", "parallel")
 COLUMNS: dict[str, tuple[str, ...]] = {
     "register_tile": (
         *_EVERY, "rows", "vectors", "vectors_outer", "row_packed", "ahead", "panels_ahead",
-        "depth", "row_blocks", "turned", "together", "prologue", "grid", "extent", "columns", "sum",
-        "repeated", "vector_packed", "row_distance", "contiguous", "copied", "accumulators",
-        "loads", "idle_rows", "idle_columns", "tiles", "inner_tiles", "panel", "block",
-        "vector_factor", "packed_rows", "row_factor", "busiest",
+        "epilogue_ahead", "depth", "row_blocks", "turned", "together", "prologue", "grid", "extent",
+        "columns", "sum", "repeated", "vector_packed", "row_distance", "contiguous", "copied",
+        "accumulators", "loads", "idle_rows", "idle_columns", "tiles", "inner_tiles", "panel",
+        "block", "vector_factor", "packed_rows", "row_factor", "busiest",
     ),
     "winograd": (
         *_EVERY, "block_share", "rounding", "products_share", "rows", "vectors", "turned",

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from math import prod
 
 from tensorgen.contraction import Contraction, Roles
 from tensorgen.machine import Core
+from tensorgen.packing import cut_lengths, length_of
 from tensorgen.row_blocks import MOST_AT_ONCE, row_blocks
 from tensorgen.schedule import RegisterTile, Schedule, VectorSource
 from tensorgen.sketch_tiles import LEAST_DEPTH, TileSketch, tile_sketches
@@ -127,6 +127,7 @@ class TileSpace:
             Knob("row_packed", FLAGS if packs_rows else (False,)),
             Knob("ahead", FLAGS if ahead else (False,)),
             Knob("panels_ahead", FLAGS if packs else (False,)),
+            Knob("epilogue_ahead", FLAGS if tiles.may_ask_for_epilogue else (False,)),
             Knob("depth", self.depths),
             Knob("row_blocks", self.row_blocks),
             Knob("turned", FLAGS if may_turn else (False,)),
@@ -153,6 +154,7 @@ class TileSpace:
             grid=bool(settings["grid"]),
             ahead=bool(settings["ahead"]),
             panels_ahead=bool(settings["panels_ahead"]),
+            epilogue_ahead=bool(settings["epilogue_ahead"]),
             turned=bool(settings["turned"]),
             prologue=int(settings["prologue"]),
             together=bool(settings["together"]),
@@ -173,6 +175,8 @@ class TileSpace:
         if schedule.ahead and not tiles.may_ask_ahead(self.source):
             return False
         if schedule.panels_ahead and not tiles.may_ask_for_panels(schedule):
+            return False
+        if schedule.epilogue_ahead and schedule.depth:
             return False
         if schedule.row_block and not self._may_block(schedule):
             return False
@@ -248,7 +252,10 @@ class TileSpace:
         variant = (schedule.together, schedule.parallel)
         tiles = self.variants[variant]
         rule = self._rule(variant, schedule.rows, schedule.vectors)
-        decided = ("vectors_outer", "row_packed", "ahead", "panels_ahead", "turned", "depth")
+        decided = (
+            "vectors_outer", "row_packed", "ahead", "panels_ahead", "epilogue_ahead", "turned",
+            "depth",
+        )  # fmt: skip
         against = sum(getattr(schedule, name) != getattr(rule, name) for name in decided)
         seconds = tiles.cycles(schedule) / self.core.frequency
         return seconds * float(DEPARTURE**against)
@@ -285,9 +292,5 @@ def _rows_of_block(rows: int, height: int, blocks: int) -> int:
 def block_depths(roles: Roles) -> tuple[int, ...]:
     """The lengths of blocks in which a sum can be taken, shortest first: whole loops of the inner
     axes, a divisor of the next."""
-    total = prod(axis.extent for axis in roles.reduction)
-    found, inside = set(), 1
-    for axis in reversed(roles.reduction):
-        found |= {inside * part for part in range(1, axis.extent + 1) if not axis.extent % part}
-        inside *= axis.extent
-    return tuple(sorted(depth for depth in found if LEAST_DEPTH <= depth < total))
+    total = length_of(roles.reduction)
+    return tuple(depth for depth in cut_lengths(roles.reduction) if LEAST_DEPTH <= depth < total)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from math import inf
 
@@ -21,7 +22,7 @@ from tensorgen.expr import (
     reduce_sum,
 )
 from tensorgen.lower import lower
-from tensorgen.machine import READY_SUMS
+from tensorgen.machine import READY_SUMS, Core
 from tensorgen.row_blocks import BLOCK_SHARE, MOST_AT_ONCE
 from tensorgen.schedule import (
     Lanes,
@@ -444,6 +445,12 @@ def test_schedules_have_a_text() -> None:
     assert str(inside).endswith("; prologue(inside 2); parallel(prologue)")
 
 
+def costing(**costs: float) -> Core:
+    """The typical core of AVX-512 with other costs of single things."""
+    core = typical_core("avx512")
+    return replace(core, costs=replace(core.costs, **costs))
+
+
 def test_rows_are_packed_at_run_time_where_a_core_waits_for_each_of_their_lines() -> None:
     """Many vector tiles go over rows that lie apart; a few do not pay for the packing, and rows of
     constants are packed at compile time."""
@@ -458,12 +465,62 @@ def test_rows_are_packed_at_run_time_where_a_core_waits_for_each_of_their_lines(
     ):
         contraction = contraction_of(task)
         assert contraction is not None
-        core = replace(typical_core("avx512"), row_line=waits)
+        core = costing(row_line=waits)
         for threads in (1, 2):
             estimates = register_tiles(task, contraction, core, threads)
             best = min(estimates, key=lambda estimate: estimate.cycles).schedule
             assert bool(best.row_block) == expected, f"{task} {waits} {threads} {best}"
             assert best.row_block % best.rows == 0
+
+
+def test_results_far_apart_turn_the_order_of_loops_where_new_pages_cost() -> None:
+    """Channels lie 12 KiB apart: along a plane, tiles go on where the last one has stored."""
+    task = convolution((56, 56), (1, 1), channels=(64, 256))
+    contraction = contraction_of(task)
+    assert contraction is not None
+    for cost, expected in ((0.0, True), (9.0, False)):
+        best = cheapest_tile(task, contraction, costing(result_line=cost), 1)
+        assert best is not None
+        assert best.schedule.vectors_outer == expected
+    small = convolution((14, 14), (1, 1), channels=(64, 256))
+    contraction = contraction_of(small)
+    assert contraction is not None
+    tiles = list(register_tiles(small, contraction, costing(result_line=9.0), 1))
+    assert tiles == list(register_tiles(small, contraction, costing(), 1))
+
+
+LARGE_PRODUCT = matmul((), 784, 2048, 1152, constant=(False, True))
+
+
+@pytest.mark.parametrize(
+    ("cost", "task", "happens"),
+    [
+        (
+            {"partial_sum": 4.5},
+            convolution((14, 14), (3, 3), channels=(256, 256)),
+            lambda tile: tile.depth > 0,
+        ),
+        ({"packed": 0.5}, LARGE_PRODUCT, lambda tile: tile.source is VectorSource.RUNTIME),
+        ({"stream": 0.5}, LARGE_PRODUCT, lambda tile: tile.row_packed),
+    ],
+    ids=["partial sums", "packing", "streams"],
+)
+def test_a_cost_counts_where_its_thing_happens(
+    cost: dict[str, float], task: Task, happens: Callable[[RegisterTile], bool]
+) -> None:
+    contraction = contraction_of(task)
+    assert contraction is not None
+    plain = {e.schedule: e.cycles for e in register_tiles(task, contraction, costing(), 1)}
+    found = {e.schedule: e.cycles for e in register_tiles(task, contraction, costing(**cost), 1)}
+    dearer = {tile for tile, cycles in found.items() if cycles > plain[tile]}
+    assert dearer
+    assert dearer == {tile for tile in plain if happens(tile)}
+
+
+def test_a_clock_of_several_cycles_asks_for_more_sums() -> None:
+    core = costing(clock=2.0)
+    assert least_step(core, 4, 2) == 2 * MULTIPLY_ADD_LATENCY
+    assert least_step(core, 6, 2) == least_step(costing(), 6, 2) == 12.0
 
 
 BIG_TASKS = {
@@ -511,8 +568,8 @@ def test_a_machine_whose_broadcasts_take_whole_loads_gets_tiles_with_fewer() -> 
     task = matmul((), 512, 512, 512, constant=(False, True))
     contraction = contraction_of(task)
     assert contraction is not None
-    for broadcast, most in ((0.5, 1.1), (1.0, 0.7)):
-        core = replace(typical_core("avx512"), broadcast=broadcast)
+    for broadcast, most in ((1.0, 1.1), (2.0, 0.7)):
+        core = costing(broadcast=broadcast)
         best = min(register_tiles(task, contraction, core, 1), key=lambda e: e.cycles).schedule
         assert (best.rows + best.vectors) / (best.rows * best.vectors) <= most
 
@@ -523,7 +580,7 @@ def test_short_sums_have_small_tiles_where_many_sums_wait() -> None:
     def sums(task: Task, wait: float) -> int:
         contraction = contraction_of(task)
         assert contraction is not None
-        core = replace(typical_core("avx512"), sum_wait=wait)
+        core = costing(sum_wait=wait)
         best = cheapest_tile(task, contraction, core, 1)
         assert best is not None
         return best.schedule.rows * best.schedule.vectors

@@ -33,7 +33,7 @@ static const tiny_info info = {
     2u,
     outputs,
     "abababababababababababababababababababababababababababababababab",
-    "8805b2804fc62893bb10df8017c0c7bfae075378c6146444d0296e07e1c6a5bf",
+    "4ad99e73ea0316930a906e54b5528d469d8606e79fd71acd60fba43b237b4e04",
     "dae0392651095566d7966a12709f26724ea83c05f1bd7b5ca705860883f83fb1"
 };
 

@@ -279,12 +279,16 @@ static void keep_apart(team_place *places)
 #define TASOR_FREE_REGISTERS ((void)0)
 #endif
 
-/* Asks for a line that will be read soon. It may lie behind the array: no pointer goes there. */
+/* Asks for a line that will be read soon; or later, so that the second-level cache is near enough.
+ * It may lie behind the array: no pointer goes there. */
 #if defined(__GNUC__) || defined(__clang__)
-#define TASOR_PREFETCH(array, index) \
-    __builtin_prefetch((const void *)((uintptr_t)(array) + (uintptr_t)(index) * sizeof *(array)))
+#define TASOR_LINE(array, index) \
+    ((const void *)((uintptr_t)(array) + (uintptr_t)(index) * sizeof *(array)))
+#define TASOR_PREFETCH(array, index) __builtin_prefetch(TASOR_LINE(array, index))
+#define TASOR_PREFETCH_FOR_LATER(array, index) __builtin_prefetch(TASOR_LINE(array, index), 0, 2)
 #else
 #define TASOR_PREFETCH(array, index) ((void)0)
+#define TASOR_PREFETCH_FOR_LATER(array, index) ((void)0)
 #endif
 
 /* In front of a loop that stays a loop: its body fills the registers as it is. */

@@ -1,0 +1,45 @@
+"""What single things cost a core, beside its rates: where cores of one instruction set differ.
+
+Units are cycles: the time in which a core multiplies and adds as many vectors as the table of its
+instruction set says.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+
+@dataclass(frozen=True, slots=True)
+class CoreCosts:
+    """Costs of one kind of core; the defaults are of cores that hide them.
+
+    A clock of the core has `clock` cycles: it counts where something has to be ready. To permute a
+    vector takes `shuffle` cycles. A tile that reads several rows side by side waits `row_line`
+    cycles for each of their lines. An element that is broadcast from memory takes `broadcast` times
+    the loads that the instruction set's table says. For each sum that a tile has beyond
+    `READY_SUMS`, it waits for `sum_wait` cycles. To read and write a vector of partial sums takes
+    `partial_sum` cycles. A vector that a step of a tile reads from the second cache takes
+    `second_vector` cycles more. Of the time in which packed elements of inner loops arrive from
+    beyond the second cache, one after the other, the part `stream` is waited for, though the core
+    itself asks for them in time. An element of a panel that is packed at run time takes `packed`
+    cycles more. To store a line of results in a page in which the tile before has not stored takes
+    `result_line` cycles more.
+    """
+
+    clock: float = 1.0
+    shuffle: float = 1.0
+    row_line: float = 0.0
+    broadcast: float = 1.0
+    sum_wait: float = 0.0
+    partial_sum: float = 4.0
+    second_vector: float = 0.0
+    stream: float = 0.0
+    packed: float = 0.0
+    result_line: float = 0.0
+
+
+COST_NAMES = tuple(field.name for field in fields(CoreCosts))
+"""The costs by name, in order."""
+
+TYPICAL_COSTS = CoreCosts()
+"""Those of cores that hide what can be hidden."""
