@@ -21,9 +21,10 @@ class CoreCosts:
     `partial_sum` cycles. A vector that a step of a tile reads from the second cache takes
     `second_vector` cycles more. Of the time in which packed elements of inner loops arrive from
     beyond the second cache, one after the other, the part `stream` is waited for, though the core
-    itself asks for them in time. An element of a panel that is packed at run time takes `packed`
-    cycles more. To store a line of results in a page in which the tile before has not stored takes
-    `result_line` cycles more.
+    itself asks for them in time; so is the part `streamed` of the shorter of two times, of
+    arithmetic and of filtered weights that arrive for it, in more than one line a step. An element
+    of a panel that is packed at run time takes `packed` cycles more. To store a line of results in
+    a page in which the tile before has not stored takes `result_line` cycles more.
     """
 
     clock: float = 1.0
@@ -34,6 +35,7 @@ class CoreCosts:
     partial_sum: float = 4.0
     second_vector: float = 0.0
     stream: float = 0.0
+    streamed: float = 0.2
     packed: float = 0.0
     result_line: float = 0.0
 

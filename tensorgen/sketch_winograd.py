@@ -225,10 +225,11 @@ class WinogradSketch:
         return schedule.chunk > schedule.rows and self.parts == self.points
 
     def panels_pay(self, schedule: WinogradTile, core: Core) -> bool:
-        """Whether the weights come from beyond the second-level cache, and the first of several
-        tiles would wait for them."""
+        """Whether the weights come from beyond the second-level cache, or from there to a core that
+        waits for it, and the first of several tiles would do so."""
         weights = self._weights_bytes(schedule)
-        return core.passes_by(weights) and self.may_ask_for_panels(schedule)
+        slow = core.costs.second_vector > 0.0 and weights > core.first_bytes
+        return (slow or core.passes_by(weights)) and self.may_ask_for_panels(schedule)
 
     def _weights_bytes(self, schedule: WinogradTile) -> float:
         """Filtered weights of all batches, with the features that fill the last block."""
@@ -268,10 +269,16 @@ class WinogradSketch:
         if schedule.panels_ahead:
             return max(total, far)
         if schedule.chunk <= schedule.rows:
-            halves = width * self.element_bytes < LINE_BYTES
-            streamed = STREAMED_HALVES if halves else STREAMED
-            return max(total, far) + streamed * min(total, far)
+            return max(total, far) + self._streamed(schedule, core) * min(total, far)
         return total + EXPOSED * far
+
+    def _streamed(self, schedule: WinogradTile, core: Core) -> float:
+        """The share of the shorter time that tiles wait which read weights once, in order: for
+        several lines a step, or several loops a point, it differs between cores."""
+        if schedule.vectors * schedule.lanes * self.element_bytes < LINE_BYTES:
+            return STREAMED_HALVES
+        several = schedule.vectors > 1 or self.parts != self.points
+        return core.costs.streamed if several else STREAMED
 
     def _far_cycles(self, schedule: WinogradTile, core: Core, threads: int) -> float:
         """Cycles in which the weights of one thread arrive from beyond its second-level cache."""
@@ -284,6 +291,10 @@ class WinogradSketch:
         if own + self.block_bytes(schedule.strips) <= core.near_bytes:
             return first
         passes = -(-self.strips // schedule.strips) * self.repeated / self.batches
+        # All chunks of a block go over the weights of some features before the next ones do.
+        features = -(-self.features // (schedule.vectors * schedule.lanes))
+        if own / features > core.near_bytes:
+            passes *= -(-self.rows_of(schedule.strips) // schedule.chunk)
         once = core.far_cycles(own, of=weights)
         return max(first, once) + once * (passes - 1)
 

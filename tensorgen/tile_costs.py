@@ -294,7 +294,10 @@ def tile_cycles(
     step = max(least_step(core, rows, vectors), loads / dialect.loads_per_cycle)
     if lost:
         step = max(step, moved / second_bytes(core, work.element_bytes))
-    again = lost if schedule.vectors_outer else work.vector_span > core.first_bytes
+    # Blocks of sums are such that their panels stay in the first cache.
+    again = lost and not schedule.depth
+    if not schedule.vectors_outer:
+        again = work.vector_span > core.first_bytes
     if others and again:
         step += core.costs.second_vector * vectors
     if others and (schedule.depth or lost):

@@ -50,7 +50,7 @@ _KINDS = {
     ("x86-64-v4", ""): _Kind((32.0, 24.0, 5.0), costs=CoreCosts(sum_wait=3.5)),
     # Two vectors of 512 bits are multiplied in a clock, so that a cycle is half of one.
     ("x86-64-v4", "GenuineIntel"): _Kind(
-        (23.0, 5.5, 2.5),
+        (22.0, 4.4, 2.3),
         4.0e9,
         16.0,
         1.3e-6,
@@ -64,6 +64,7 @@ _KINDS = {
             partial_sum=17.0,
             second_vector=0.64,
             stream=0.4,
+            streamed=1.0,
             packed=0.7,
             result_line=9.0,
         ),

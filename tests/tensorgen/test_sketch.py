@@ -39,8 +39,8 @@ from tensorgen.sketch import (
     loop_schedule,
     shared_rows,
 )
-from tensorgen.sketch_tiles import cheapest, cheapest_tile, register_tiles
-from tensorgen.sketch_winograd import winograd_tiles
+from tensorgen.sketch_tiles import Estimate, cheapest, cheapest_tile, register_tiles
+from tensorgen.sketch_winograd import winograd_sketches, winograd_tiles
 from tensorgen.target import Target
 from tensorgen.task import Task
 from tensorgen.tile_costs import MULTIPLY_ADD_LATENCY, least_step
@@ -515,6 +515,40 @@ def test_a_cost_counts_where_its_thing_happens(
     dearer = {tile for tile, cycles in found.items() if cycles > plain[tile]}
     assert dearer
     assert dearer == {tile for tile in plain if happens(tile)}
+
+
+def filtered(channels: int, size: int, core: Core) -> list[Estimate[WinogradTile]]:
+    """The ways to filter a 3x3 convolution of so many channels."""
+    task = padded(convolution((size, size), (3, 3), channels=(channels, channels)), (1, 1), (1, 1))
+    contraction = contraction_of(task)
+    assert contraction is not None
+    return list(winograd_tiles(task, contraction, core, 1))
+
+
+def test_filtered_weights_are_asked_for_from_near_where_a_core_waits_for_them_there() -> None:
+    for core, expected in ((costing(), False), (costing(second_vector=0.5), True)):
+        # 36 points of 48 channels and features are 0.3 MB.
+        tiles = [e.schedule for e in filtered(48, 56, core) if e.schedule.results == (4, 4)]
+        assert any(tile.panels_ahead for tile in tiles) == expected
+        assert all(tile.chunk > tile.rows for tile in tiles if tile.panels_ahead)
+
+
+def test_every_chunk_of_a_block_reads_the_weights_of_its_features_again() -> None:
+    """Where the second cache does not hold them: by weights that take forever to come."""
+    core = costing()
+    slow = replace(core, far=tuple((size, rate / 1e4) for size, rate in core.far))
+    task = padded(convolution((28, 28), (3, 3), channels=(512, 512)), (1, 1), (1, 1))
+    contraction = contraction_of(task)
+    assert contraction is not None
+    sketch = next(
+        found
+        for found in winograd_sketches(task, contraction, slow)
+        if found.results == (4, 4) and not found.folded
+    )
+    tile = WinogradTile((4, 4), 7, 49, 7, 2, 16, False)
+    whole = sketch.cycles(tile, slow, 1)
+    four = sketch.cycles(replace(tile, chunk=14), slow, 1)
+    assert four == pytest.approx(4 * whole, rel=0.1)
 
 
 def test_a_clock_of_several_cycles_asks_for_more_sums() -> None:
