@@ -19,6 +19,10 @@ from tensorgen.simplify import simplify
 from tensorgen.tile_reads import TileReads
 from tensorgen.tile_runs import Block
 
+NEAR_PANEL = 12 << 10
+"""Bytes of a panel, at most, that is asked for into the first-level cache: there it stays beside
+the one before it until its turn."""
+
 
 def prefetches(
     reads: TileReads, row: Block, column: Block, point: dict[Axis, Expr]
@@ -121,7 +125,8 @@ def _panel_ahead(
     depth = length_of(roles.reduction)
     share = -(-width // turns)
     step = turn * depth + row_major(roles.reduction, point)
-    return _asked(buffer, number * (depth * width) + step * share, range(share), later=True)
+    later = depth * width * buffer.dtype.bytes > NEAR_PANEL
+    return _asked(buffer, number * (depth * width) + step * share, range(share), later)
 
 
 def _turn(reads: TileReads, inside: Sequence[Axis], tile: Block, length: int) -> tuple[Expr, int]:

@@ -20,6 +20,7 @@ from tensorgen.loop import (
     VectorLoad,
     VectorStore,
 )
+from tensorgen.lower_ahead import NEAR_PANEL
 from tensorgen.lower_loops import spans
 from tensorgen.lower_winograd_frame import (
     Block,
@@ -121,8 +122,9 @@ def _panel_ahead(
     share = -(-frame.width // tiles)
     step = start // frame.schedule.rows * frame.depth + summed
     index = (panel + 1) * (frame.depth * frame.width) + step * share
+    later = frame.depth * frame.width * frame.dtype.bytes > NEAR_PANEL
     return tuple(
-        Prefetch(weights, simplify(index + place), later=True) for place in range(0, share, line)
+        Prefetch(weights, simplify(index + place), later) for place in range(0, share, line)
     )
 
 
