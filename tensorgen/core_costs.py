@@ -24,7 +24,8 @@ class CoreCosts:
     itself asks for them in time; so is the part `streamed` of the shorter of two times, of
     arithmetic and of filtered weights that arrive for it, in more than one line a step. An element
     of a panel that is packed at run time takes `packed` cycles more. To store a line of results in
-    a page in which the tile before has not stored takes `result_line` cycles more.
+    a page in which the tile before has not stored takes `result_line` cycles more. A line that
+    another core has made takes `crossing_line` cycles to come, and to be made again.
     """
 
     clock: float = 1.0
@@ -38,6 +39,7 @@ class CoreCosts:
     streamed: float = 0.2
     packed: float = 0.0
     result_line: float = 0.0
+    crossing_line: float = 35.0
 
 
 COST_NAMES = tuple(field.name for field in fields(CoreCosts))

@@ -19,10 +19,6 @@ COPY, FAR_COPY = 0.35, 0.7
 PRIVATE_COPY = 0.4
 """Cycles more for each element where several threads run and each makes its own."""
 
-CROSSING_LINE = 35.0
-"""Cycles until a line that another core has made is there, where tiles read many rows at once,
-which no prefetcher follows."""
-
 EXPOSED = 2 / 3
 """The share of the time in which weights arrive from beyond the second-level cache that no
 arithmetic covers."""
@@ -51,7 +47,9 @@ def prologue_costs(
         if threads > 1 and not inside:
             crossing = 0.0
             if not _reads_its_own(prologue, roles, vectors_outer):
-                crossing = CROSSING_LINE * size * element / LINE_BYTES * (1 - 1 / threads)
+                crossing = (
+                    core.costs.crossing_line * size * element / LINE_BYTES * (1 - 1 / threads)
+                )
             yield inside, size * each / threads + crossing + core.barrier, 1.0
             continue
         each += PRIVATE_COPY if threads > 1 else 0.0

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from tensorgen.line_reads import LINE_BYTES
 from tensorgen.machine import Core
-from tensorgen.prologue_costs import COPY, CROSSING_LINE, EXPOSED, FAR_COPY
+from tensorgen.prologue_costs import COPY, EXPOSED, FAR_COPY
 from tensorgen.schedule import RegisterTile, VectorSource
 from tensorgen.shares import Work, busiest, repeated
 from tensorgen.tile_costs import TiledWork, lines_of, parts, tile_cycles, tiles_of
@@ -59,7 +59,8 @@ def block_cycles(work: TiledWork, schedule: RegisterTile, core: Core, threads: i
     pack = (COPY if near else FAR_COPY) + (core.dialect.turned_copy if turned else 0.0)
     units = work.batch * work.outer_rows
     if threads > 1 and units == 1 and schedule.row_block >= work.rows:
-        crossing = CROSSING_LINE * work.depth * work.rows * work.element_bytes / LINE_BYTES
+        lines = work.depth * work.rows * work.element_bytes / LINE_BYTES
+        crossing = core.costs.crossing_line * lines
         packed = work.depth * work.rows * pack / threads + crossing * (1 - 1 / threads)
         return packed + core.barrier + busiest(lines_of(tiles_of(work, schedule, core)), threads)
     width = schedule.vectors * schedule.lanes

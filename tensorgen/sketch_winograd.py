@@ -18,7 +18,7 @@ from tensorgen.dialects import VectorDialect
 from tensorgen.line_reads import LINE_BYTES
 from tensorgen.machine import Core
 from tensorgen.minimal_filtering import Row
-from tensorgen.prologue_costs import CROSSING_LINE, EXPOSED
+from tensorgen.prologue_costs import EXPOSED
 from tensorgen.schedule import WinogradTile
 from tensorgen.simplify import affine
 from tensorgen.sketch_tiles import Estimate, tile_shapes
@@ -263,7 +263,7 @@ class WinogradSketch:
                 tiles = self.deep_in * strips * self.inner.count
                 lines = self.parts * tiles * -(-self.channels * self.element_bytes // LINE_BYTES)
                 loops = 1 + len(list(parts(rows, schedule.chunk)))
-                crossing = CROSSING_LINE * lines * (1 - 1 / threads)
+                crossing = core.costs.crossing_line * lines * (1 - 1 / threads)
                 total += (crossing + loops * core.barrier) * times
         far = self._far_cycles(schedule, core, threads)
         if schedule.panels_ahead:

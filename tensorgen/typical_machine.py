@@ -67,6 +67,7 @@ _KINDS = {
             streamed=1.0,
             packed=0.7,
             result_line=9.0,
+            crossing_line=100.0,
         ),
     ),
     ("x86-64-v3", "GenuineIntel"): _Kind((30.0, 10.0, 4.0), 2.5e9, 10.0, 1.3e-6, 0.35e-6),
