@@ -49,9 +49,9 @@ def epilogue_operands(contraction: Contraction) -> tuple[Load, ...]:
 
 @dataclass(frozen=True, slots=True)
 class EpilogueLines:
-    """The part of `buffer` that the epilogue of a tile reads or writes: strips, one for each place
-    on the axis `strip`, of `length` neighbours along the other one; `index` is where a place is.
-    With `cut`, strips may begin amid a line."""
+    """The part of `buffer` that the epilogue of a tile reads or writes: a strip for each place on
+    the axis `strip`, of neighbours on the axis `along`; `index` is where an element is. With `cut`,
+    strips may begin amid a line."""
 
     buffer: Buffer
     index: Affine

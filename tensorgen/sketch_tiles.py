@@ -40,8 +40,8 @@ MOST_VECTORS = 8
 """Vectors side by side in a tile."""
 
 MOST_ASKING = 64
-"""Inner tiles that ask for the next outer one in place: of more, the first is soon over that would
-wait for it, and all the others ask in vain."""
+"""Inner tiles that ask for the next outer one: of more, the first is soon over that would wait for
+it, and all the others ask in vain."""
 
 MOST_LINES = 64
 """Lines of the next panel that a tile asks for at once before it is packed: of more, it waits for
