@@ -10,26 +10,24 @@ import pytest
 
 from tensorgen.contraction import contraction_of
 from tensorgen.epilogue_lines import EpilogueLines, chunk_lengths, epilogue_operands
-from tensorgen.expr import Axis, Const, const
+from tensorgen.expr import Axis, const
 from tensorgen.line_reads import LINE_BYTES
 from tensorgen.loop import (
-    Allocate,
-    Declare,
+    Buffer,
     For,
     LoopKernel,
     Numbers,
     Prefetch,
     Space,
-    Stmt,
     statements,
 )
 from tensorgen.lower import lower
-from tensorgen.lower_loops import replace_axes
 from tensorgen.schedule import RegisterTile
 from tensorgen.sketch import default_schedule
 from tensorgen.target import Target
 from tensorgen.task import Task
 from tensorgen.types import float32, int64
+from tests.asked_places import asked_places
 from tests.compiled_kernels import (
     ISA_TARGETS,
     Case,
@@ -58,28 +56,11 @@ def asking(task: Task, isa: str) -> Iterator[RegisterTile]:
             yield replace(tile, epilogue_ahead=True)
 
 
-def asked_lines(kernel: LoopKernel) -> dict[str, set[int]]:
-    """The lines of every buffer, by name, that a kernel asks for."""
-    found: dict[str, set[int]] = {}
-
-    def visit(body: tuple[Stmt, ...], values: dict[Axis, Const]) -> None:
-        for statement in body:
-            match statement:
-                case For(axis=axis):
-                    for value in range(axis.extent):
-                        visit(statement.body, {**values, axis: const(value, int64)})
-                case Allocate() | Declare():
-                    visit(statement.body, values)
-                case Prefetch(buffer=buffer):
-                    place = replace_axes(statement.index, dict(values))
-                    assert isinstance(place, Const)
-                    line = LINE_BYTES // buffer.dtype.bytes
-                    found.setdefault(buffer.name, set()).add(int(place.value) // line)
-                case _:
-                    pass
-
-    visit(kernel.body, {})
-    return found
+def asked_lines(kernel: LoopKernel, buffer: Buffer) -> set[int]:
+    """The lines of a buffer that a kernel asks for."""
+    asked: dict[int, set[int]] = {}
+    asked_places(kernel.body, {}, asked)
+    return {place // (LINE_BYTES // buffer.dtype.bytes) for place in asked[buffer.number]}
 
 
 @pytest.mark.parametrize("isa", ["avx512", "avx2", "c99"])
@@ -90,7 +71,6 @@ def test_every_line_is_asked_for(name: str, isa: str) -> None:
     tiles = list(asking(task, isa))
     for tile in tiles[:: max(1, len(tiles) // 12)]:
         kernel = lower(task, tile).kernel
-        asked = asked_lines(kernel)
         read = [] if name == "no operand" else [kernel.inputs[2]]
         if name == "transposed":
             # What lies across the result is read with the lanes across lines: not asked for where
@@ -98,7 +78,7 @@ def test_every_line_is_asked_for(name: str, isa: str) -> None:
             read = []
         for buffer in (*read, *kernel.outputs):
             every = set(range(-(-buffer.size // (LINE_BYTES // buffer.dtype.bytes))))
-            assert asked[buffer.name] >= every, f"{tile} {buffer.name}"
+            assert asked_lines(kernel, buffer) >= every, f"{tile} {buffer.name}"
         tried += 1
     assert tried
 

@@ -14,15 +14,12 @@ from hypothesis import strategies as st
 
 from tensorgen.contraction import assign_roles, contraction_of
 from tensorgen.dialects import VECTOR_DIALECTS
-from tensorgen.expr import Axis, Const, Expr, const
+from tensorgen.expr import Const, const
 from tensorgen.loop import (
-    Allocate,
-    Declare,
     For,
     LoopKind,
     Prefetch,
     Space,
-    Stmt,
     Store,
     TransposeBlock,
     statements,
@@ -35,6 +32,7 @@ from tensorgen.sketch_tiles import register_tiles
 from tensorgen.target import Target
 from tensorgen.task import Task
 from tensorgen.types import float32, float64, int64
+from tests.asked_places import asked_places
 from tests.compiled_kernels import (
     ISA_TARGETS,
     Case,
@@ -268,25 +266,6 @@ def test_what_comes_from_afar_is_asked_for_ahead() -> None:
                 s for s in statements(lower(task, schedule).kernel.body) if isinstance(s, Prefetch)
             ]
             assert schedule.ahead == expected == bool(asked), str(schedule)
-
-
-def asked_places(
-    body: tuple[Stmt, ...], values: dict[Axis, Expr], asked: dict[int, set[int]]
-) -> None:
-    """The flat places of every buffer, by its number, whose lines a kernel asks for."""
-    for statement in body:
-        match statement:
-            case For(axis=axis):
-                for value in range(axis.extent):
-                    asked_places(statement.body, {**values, axis: const(value, int64)}, asked)
-            case Allocate() | Declare():
-                asked_places(statement.body, values, asked)
-            case Prefetch(buffer=buffer):
-                place = replace_axes(statement.index, values)
-                assert isinstance(place, Const)
-                asked.setdefault(buffer.number, set()).add(int(place.value))
-            case _:
-                pass
 
 
 @pytest.mark.parametrize("backwards", [False, True])

@@ -26,6 +26,7 @@ from tensorgen.winograd import (
     Parts,
     filtered_contraction,
 )
+from tests.asked_places import asked_places
 from tests.compiled_kernels import (
     ISA_TARGETS,
     Case,
@@ -35,7 +36,6 @@ from tests.compiled_kernels import (
     runnable_isas,
 )
 from tests.contraction_tasks import convolution, matmul, padded, whole_inputs, with_epilogue
-from tests.tensorgen.test_lower_contraction import asked_places
 
 
 def form_of(task: Task) -> FilteredContraction | None:
