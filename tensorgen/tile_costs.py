@@ -56,10 +56,6 @@ CUT_LINE = 12.0
 """Cycles that it takes to come back to a line of which the panel before has read or stored the
 first part, where lines collide in the first-level cache."""
 
-PLANE_LINE = 0.25
-"""What one of the lines costs that a tile waits for which has its rows on few lines, but each step
-on others, as a part of what one costs where each row is a stream."""
-
 PAGE_BYTES = 4096
 """Bytes of a page."""
 
