@@ -10,7 +10,8 @@ Where that saves reading, sums are taken in blocks: the tiles of all rows go ove
 reduction, and leave their accumulators in a buffer until the next one.
 
 The broadcast factor may be packed at run time, a block of rows at a time, as Goto and van de Geijn
-do: it then lies in the order in which tiles read it, in a part of the second-level cache.
+do: it then lies in the order in which tiles read it, in a part of the second-level cache. Blocks
+may stay in place, too, so that each thread has rows of its own and goes over all vector tiles.
 
 A prologue (padding) is made slab by slab: inside the outermost loops each thread fills a slab of
 its own with what the tiles inside read, so that it stays in the cache of the core that reads it.
@@ -92,11 +93,15 @@ def lower_register_tile(task: Task, schedule: RegisterTile) -> tuple[LoopKernel,
         )
     if schedule.row_block:
         _check_row_block(schedule, roles)
+    elif schedule.block_in_place:
+        raise ScheduleError(
+            f"register_tile: expected a length of the blocks of rows, got {schedule.row_block}"
+        )
     return TileLowering.start(task, schedule, roles).kernel()
 
 
 def _check_row_block(schedule: RegisterTile, roles: Roles) -> None:
-    """Raises ScheduleError where the broadcast factor cannot be packed in blocks of rows."""
+    """Raises ScheduleError where the broadcast factor cannot come in blocks of rows."""
     packs = schedule.row_packed or schedule.depth or schedule.source is VectorSource.RUNTIME
     if packs or schedule.grid or not schedule.vectors_outer or not roles.rows:
         raise ScheduleError(
@@ -175,7 +180,7 @@ class TileLowering(TileReads):
             axes={},
             slab=slab,
             fixed=fixed,
-            row_panel=_row_panel(schedule, roles, fixed, numbers) if schedule.row_block else None,
+            row_panel=_row_panel(schedule, roles, fixed, numbers),
             sums=SumBlocks.of(schedule, roles, fixed, numbers) if schedule.depth else None,
         )
 
@@ -253,8 +258,8 @@ class TileLowering(TileReads):
             return turns.chosen(lambda outer: others.chosen(partial(tile, outer)))
 
         body: list[Stmt] = []
-        if self.row_panel is not None:
-            body.extend(self._row_blocks(self.row_panel, batch, across, along, kind))
+        if schedule.row_block:
+            body.extend(self._row_blocks(batch, across, along, kind))
         elif not schedule.grid:
             for turns in first:
                 body.extend(nested((*batch, *outside(turns)), turns.chosen(line), kind))
@@ -273,19 +278,19 @@ class TileLowering(TileReads):
 
     def _row_blocks(
         self,
-        panel: Buffer,
         batch: tuple[Axis, ...],
         across: Callable[[Turns], tuple[Axis, ...]],
         along: Callable[[Turns], tuple[Axis, ...]],
         kind: LoopKind,
     ) -> Iterator[Stmt]:
-        """The loops over blocks of rows: each is packed, and then read by all vector tiles."""
-        schedule = self.schedule
+        """The loops over blocks of rows: each is packed, unless it stays in place, and then read by
+        all vector tiles."""
+        schedule, panel = self.schedule, self.row_panel
         name, extent = _named(self.roles.rows[-1])
         column_name, columns = _named(self.roles.vectors[-1])
         width = schedule.vectors * schedule.lanes
         outside, inside = kind, LoopKind.SERIAL
-        if panel.space is Space.SHARED:
+        if panel is not None and panel.space is Space.SHARED:
             outside, inside = inside, outside
 
         def block(rows: Block) -> tuple[Stmt, ...]:
@@ -301,14 +306,15 @@ class TileLowering(TileReads):
                 return tiles
 
             body: list[Stmt] = []
-            for run in runs:
-                body.extend(nested(run.loop, self._pack_rows(panel, run.block), inside))
+            if panel is not None:
+                for run in runs:
+                    body.extend(nested(run.loop, self._pack_rows(panel, run.block), inside))
             for turns in turns_of(
                 self.numbers, column_name, columns, width,
                 inside is LoopKind.PARALLEL, schedule.backwards,
             ):  # fmt: skip
                 body.extend(nested(along(turns), turns.chosen(line), inside))
-            return (Allocate(panel, tuple(body)),)
+            return tuple(body) if panel is None else (Allocate(panel, tuple(body)),)
 
         whole = outside is LoopKind.PARALLEL
         for turns in turns_of(self.numbers, f"{name}_block", extent, schedule.row_block, whole):
@@ -565,9 +571,11 @@ def _together(schedule: RegisterTile, roles: Roles) -> int | None:
 
 def _row_panel(
     schedule: RegisterTile, roles: Roles, fixed: Sequence[Axis], numbers: Numbers
-) -> Buffer:
-    """The buffer for a block of rows: each thread has one, or all together if there is one block
-    for everything."""
+) -> Buffer | None:
+    """The buffer for a packed block of rows: each thread has one, or all together if there is one
+    block for everything."""
+    if not schedule.row_block or schedule.block_in_place:
+        return None
     *outer, last = roles.rows
     one = not (roles.batch or outer or fixed) and last.extent <= schedule.row_block
     rows = min(schedule.row_block, -(-last.extent // schedule.rows) * schedule.rows)

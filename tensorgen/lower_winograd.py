@@ -63,6 +63,16 @@ def lower_winograd(task: Task, schedule: WinogradTile) -> tuple[LoopKernel, Pack
             f"winograd: expected neighbours to fold, got stride {inner.stride}, "
             f"dilation {inner.phases} and {inner.part_count} parts"
         )
+    if schedule.shares < 1 or frame.feature_blocks % schedule.shares:
+        raise ScheduleError(
+            f"winograd: expected a divisor of {frame.feature_blocks} blocks of features as the "
+            f"number of shares, got {schedule.shares}"
+        )
+    if schedule.shares > 1 and not schedule.apart:
+        raise ScheduleError(
+            "winograd: expected transformed data of its own for each share of the features, got "
+            + str(schedule)
+        )
     return _kernel(task, frame)
 
 
@@ -93,6 +103,7 @@ def _kernel(task: Task, frame: Frame) -> tuple[LoopKernel, Packing]:
     outer = (*form.batch, *(form.images if form.window else ()))
     loops = tuple(frame.counter(axis.name, axis.extent) for axis in outer)
     values: dict[Axis, Expr] = dict(zip(outer, loops, strict=True))
+    share = frame.counter("share", frame.schedule.shares)
     body: list[Stmt] = []
     for span in spans(prod(frame.strip_extents), frame.strips):
         number = frame.counter("block", span.blocks)
@@ -100,20 +111,22 @@ def _kernel(task: Task, frame: Frame) -> tuple[LoopKernel, Packing]:
         block = Block(first, span.length, values)
         stages: tuple[Stmt, ...] = (
             *transform_data(frame, buffers, block),
-            *_results(frame, buffers, block),
+            *_results(frame, buffers, block, share),
         )
         if frame.schedule.apart:
             stages = (Allocate(buffers.transformed, stages),)
-        body += nested_counters((*loops, number), stages, frame.shared(True))
+        body += nested_counters((share, *loops, number), stages, frame.shared(True))
     if not frame.schedule.apart:
         body = [Allocate(buffers.transformed, tuple(body))]
     scratch = (buffers.transformed, buffers.strip, buffers.products)
     return LoopKernel(inputs, (output,), scratch, tuple(body)), tuple(packing)
 
 
-def _results(frame: Frame, buffers: Buffers, block: Block) -> tuple[Stmt, ...]:
-    """All tiles of a block times all features, transformed back and stored."""
-    features = frame.counter("f_o", frame.feature_blocks)
+def _results(frame: Frame, buffers: Buffers, block: Block, share: Expr) -> tuple[Stmt, ...]:
+    """All tiles of a block times the features of a share, transformed back and stored."""
+    count = frame.feature_blocks // frame.schedule.shares
+    counter = frame.counter("f_o", count)
+    features = simplify(share * count + counter)
     body: list[Stmt] = []
     for span in spans(frame.rows(block.strips), frame.schedule.chunk):
         number = frame.counter("chunk", span.blocks)
@@ -123,6 +136,6 @@ def _results(frame: Frame, buffers: Buffers, block: Block) -> tuple[Stmt, ...]:
             *transform_back(frame, buffers, block, chunk),
         )
         body += nested_counters(
-            (features, number), (Allocate(buffers.products, stages),), frame.shared(False)
+            (counter, number), (Allocate(buffers.products, stages),), frame.shared(False)
         )
     return tuple(body)

@@ -200,7 +200,7 @@ class Chunk:
     `first` is the number of the first row in its block of strips.
     """
 
-    features: Counter
+    features: Expr
     first: Expr
     rows: int
 

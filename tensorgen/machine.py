@@ -13,6 +13,7 @@ from math import inf
 
 from tensorgen.core_costs import COST_NAMES, TYPICAL_COSTS, CoreCosts
 from tensorgen.dialects import VectorDialect, vector_dialect
+from tensorgen.line_reads import LINE_BYTES
 from tensorgen.target import Isa
 from tensorgen.types import DType, float32
 
@@ -176,6 +177,11 @@ class Core:
         if self.traffic <= self.near_bytes:
             return 0.0
         return amount * self._byte_cycles(max(amount, of, self.traffic))
+
+    def crossing_cycles(self, amount: float, threads: int) -> float:
+        """Cycles in which so many bytes come to one of so many threads, which have made equal parts
+        of them, each its own."""
+        return self.costs.crossing_line * amount / LINE_BYTES * (1 - 1 / threads)
 
     def _byte_cycles(self, amount: float) -> float:
         """Cycles for each of so many bytes, read again and again."""

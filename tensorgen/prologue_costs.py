@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from math import prod
 
 from tensorgen.contraction import Roles
-from tensorgen.line_reads import LINE_BYTES
 from tensorgen.machine import Core
 from tensorgen.prologue import Prologue, Slab
 
@@ -47,9 +46,7 @@ def prologue_costs(
         if threads > 1 and not inside:
             crossing = 0.0
             if not _reads_its_own(prologue, roles, vectors_outer):
-                crossing = (
-                    core.costs.crossing_line * size * element / LINE_BYTES * (1 - 1 / threads)
-                )
+                crossing = core.crossing_cycles(size * element, threads)
             yield inside, size * each / threads + crossing + core.barrier, 1.0
             continue
         each += PRIVATE_COPY if threads > 1 else 0.0

@@ -1,8 +1,9 @@
-"""Rows packed at run time: how many at a time, and what that costs.
+"""Blocks of rows, packed at run time or where they lie: how many at a time, and what that costs.
 
 Rows that lie apart are as many streams, and a tile waits for lines of each of them. A packed block
 is one stream, in the order in which tiles read it, and stays in the second-level cache while all
-vector tiles go over it. Packing pays where these are many.
+vector tiles go over it. Packing pays where these are many. Blocks in place are for threads: each
+reads rows of its own, which it may have made itself, while the panels of vector tiles arrive.
 What it does not: choose (`sketch_tiles`), or pack (`lower_contraction`).
 """
 
@@ -11,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from tensorgen.line_reads import LINE_BYTES
 from tensorgen.machine import Core
 from tensorgen.prologue_costs import COPY, EXPOSED, FAR_COPY
 from tensorgen.schedule import RegisterTile, VectorSource
@@ -52,17 +52,31 @@ def row_blocks(
         yield replace(plain, row_block=tiles * schedule.rows)
 
 
+def blocks_in_place(work: TiledWork, schedule: RegisterTile, threads: int) -> RegisterTile | None:
+    """The same tile where each thread has a block of rows, which all vector tiles go over; None if
+    there are too few rows."""
+    count = 1 if work.batch * work.outer_rows % threads == 0 else threads
+    tiles = -(-work.rows // schedule.rows)
+    if threads == 1 or tiles < count:
+        return None
+    block = -(-tiles // count) * schedule.rows
+    return replace(schedule, grid=False, depth=0, row_block=block, block_in_place=True)
+
+
 def block_cycles(work: TiledWork, schedule: RegisterTile, core: Core, threads: int) -> float:
-    """The cycles of the busiest thread for all tiles and the packing of their rows."""
+    """The cycles of the busiest thread for all tiles and, where rows are packed, for that."""
     near = work.row_bytes <= core.second_cache
     turned = work.row_reads is not None and work.row_distance != work.element_bytes
     pack = (COPY if near else FAR_COPY) + (core.dialect.turned_copy if turned else 0.0)
+    if schedule.block_in_place:
+        pack = 0.0
     units = work.batch * work.outer_rows
-    if threads > 1 and units == 1 and schedule.row_block >= work.rows:
-        lines = work.depth * work.rows * work.element_bytes / LINE_BYTES
-        crossing = core.costs.crossing_line * lines
-        packed = work.depth * work.rows * pack / threads + crossing * (1 - 1 / threads)
-        return packed + core.barrier + busiest(lines_of(tiles_of(work, schedule, core)), threads)
+    if threads > 1 and work.packs_all_rows(schedule):
+        packed = work.depth * work.rows * work.element_bytes
+        # All threads read what each of them packs a part of.
+        crossing = core.crossing_cycles(packed, threads)
+        made = work.depth * work.rows * pack / threads + crossing
+        return made + core.barrier + busiest(lines_of(tiles_of(work, schedule, core)), threads)
     width = schedule.vectors * schedule.lanes
     again = 0.0
     if schedule.source is VectorSource.PACKED and core.passes_by(work.vector_bytes):
@@ -77,5 +91,5 @@ def block_cycles(work: TiledWork, schedule: RegisterTile, core: Core, threads: i
         block = work.outer_columns * tiles + length * work.depth * pack
         blocks.append(repeated(count, (block + again,)))
     # Threads with blocks of their own read all of the vector factor, each.
-    late = EXPOSED * core.first_cycles(work.vector_bytes) * (1 - 1 / threads)
+    late = core.first_cycles(work.vector_bytes) * (1 - 1 / threads)
     return busiest(repeated(units, tuple(blocks)), threads) - again + late

@@ -127,7 +127,8 @@ class RegisterTile:
     With `copied`, a dense copy of that factor (0 or 1) is such a prologue.
     With `row_block`, the broadcast operand is packed at run time, so many rows at a time: the loop
     over these blocks is around the one over vector tiles, and threads share it. Where all rows are
-    one block, all threads pack it and share the vector tiles.
+    one block, all threads pack it and share the vector tiles. With `block_in_place` nothing is
+    packed: each block is read where it lies.
     With `depth`, sums are taken in blocks of so many products: such a block of a panel stays in the
     nearest cache while all rows go by, whose partial sums are in a buffer of the thread's own.
     With `backwards` the vector tiles come from last to first: a kernel that runs again with the
@@ -153,13 +154,15 @@ class RegisterTile:
     backwards: bool = False
     row_block: int = 0
     epilogue_ahead: bool = False
+    block_in_place: bool = False
 
     def __str__(self) -> str:
         outer = "vector tiles" if self.vectors_outer else "rows"
         shared = "prologue" if self.prologue else "grid" if self.grid else outer
         rows = "packed" if self.row_packed else "broadcast in place"
         if self.row_block:
-            rows = f"packed {self.row_block} at a time"
+            how = "in place," if self.block_in_place else "packed"
+            rows = f"{how} {self.row_block} at a time"
             shared = "blocks of rows"
         tiles = "vector tiles backwards" if self.backwards else "vector tiles"
         order = f"{tiles}, rows" if self.vectors_outer else f"rows, {tiles}"
@@ -199,7 +202,8 @@ class WinogradTile:
     points at a time, and transformed back. If `turned`, data and results go from and to lanes in
     blocks that are transposed in registers.
     If `parallel`, threads share the transforms and then the products of each block; with `apart`
-    they share the blocks, each with transformed data of its own.
+    they share the blocks, each with transformed data of its own, or blocks and `shares` of the
+    features: for each of these, data is transformed anew.
     If `folded`, vectors of data hold the few channels of several parts of strided windows.
     With `panels_ahead`, the weights of the next point are asked for while tiles read those of one.
     """
@@ -215,8 +219,12 @@ class WinogradTile:
     apart: bool = False
     folded: bool = False
     panels_ahead: bool = False
+    shares: int = 1
 
     def __str__(self) -> str:
+        shared = "strips | tiles"
+        if self.apart:
+            shared = f"{self.shares} shares of features, blocks" if self.shares > 1 else "blocks"
         steps = [
             f"winograd({' x '.join(map(str, self.results))})",
             f"strips({self.strips})",
@@ -230,7 +238,7 @@ class WinogradTile:
         if self.panels_ahead:
             steps.append("panels ahead")
         if self.parallel:
-            steps.append(f"parallel({'blocks' if self.apart else 'strips | tiles'})")
+            steps.append(f"parallel({shared})")
         return "; ".join(steps)
 
 

@@ -11,6 +11,12 @@ from math import inf, prod
 from typing import Generic, TypeVar
 
 from tensorgen.contraction import Contraction, Roles, assign_roles
+from tensorgen.crossing_lines import (
+    ALIKE,
+    READ_ELSEWHERE,
+    bytes_made_elsewhere,
+    bytes_read_elsewhere,
+)
 from tensorgen.dense_copy import is_strided, with_copy
 from tensorgen.dialects import VectorDialect
 from tensorgen.epilogue_lines import chunk_lengths
@@ -19,9 +25,10 @@ from tensorgen.machine import CACHE_SHARE, FIRST_CACHE_SHARE, Core
 from tensorgen.panel_lines import PanelLines
 from tensorgen.prologue import Slab
 from tensorgen.prologue_costs import EXPOSED, prologue_costs
-from tensorgen.row_blocks import block_cycles, row_blocks
+from tensorgen.row_blocks import block_cycles, blocks_in_place, row_blocks
 from tensorgen.schedule import RegisterTile, VectorSource
 from tensorgen.shares import Work, busiest, cycles_of
+from tensorgen.simplify import affine
 from tensorgen.task import Task
 from tensorgen.tile_costs import (
     TiledWork,
@@ -350,6 +357,7 @@ class TileSketch:
             yield Estimate(schedule, self._cycles(schedule, lines, made))
             if self.may_pack_rows(source):
                 yield from self._row_blocks(schedule)
+            yield from self._blocks_in_place(schedule)
             if self.threads > 1 and source is not VectorSource.RUNTIME:
                 yield from self._grids(schedule, tiles, lines, made)
 
@@ -375,6 +383,22 @@ class TileSketch:
             found = replace(blocked, panels_ahead=ahead, epilogue_ahead=self._epilogue_pays())
             yield Estimate(found, self.cycles(found))
 
+    def may_share_rows(self, source: VectorSource) -> bool:
+        """Whether threads may have blocks of rows that stay in place: these are read so, panels of
+        vector tiles are not packed for each, and no prologue is made for all."""
+        plain = self.roles.contraction.prologue is None and source is VectorSource.PACKED
+        return plain and bool(self.roles.rows) and not self.constant[1 - self.vector]
+
+    def _blocks_in_place(self, schedule: RegisterTile) -> Iterator[Estimate[RegisterTile]]:
+        """The same tile where threads share the rows and not the vector tiles."""
+        if not schedule.vectors_outer or not self.may_share_rows(schedule.source):
+            return
+        blocked = blocks_in_place(self.work, schedule, self.threads)
+        if blocked is not None:
+            ahead = _panels_pay(self.roles, self.work, blocked, self.core)
+            found = replace(blocked, panels_ahead=ahead)
+            yield Estimate(found, self.cycles(found))
+
     def _grids(
         self,
         schedule: RegisterTile,
@@ -392,7 +416,8 @@ class TileSketch:
         """The cycles that the busiest thread is expected to take for one of these tiles."""
         if schedule.row_block:
             blocks = block_cycles(self.work, schedule, self.core, self.threads)
-            return blocks + (self.core.barrier if self.threads > 1 else 0.0)
+            met = self.core.barrier if self.threads > 1 else 0.0
+            return blocks + met + self._crossing_cycles(schedule)
         made = next(made for made in self.prologues if made[0] == schedule.prologue)
         tiles = tiles_of(self.work, schedule, self.core)
         return self._cycles(schedule, tiles if schedule.grid else lines_of(tiles), made)
@@ -405,7 +430,40 @@ class TileSketch:
         late = self._late_cycles(schedule) + self._panel_cycles(schedule) / self.threads
         streamed = self._stream_cycles(schedule)
         waits = max(streamed - tiles, 0.0) + self.core.costs.stream * min(streamed, tiles)
-        return tiles + copied + met + EXPOSED * late + waits
+        crossing = 0.0 if inside else self._crossing_cycles(schedule)
+        return tiles + copied + met + EXPOSED * late + waits + crossing
+
+    def _crossing_cycles(self, schedule: RegisterTile) -> float:
+        """Cycles in which lines come to one thread that others have made or read, in front of the
+        kernel and behind it."""
+        roles, work, threads = self.roles, self.work, self.threads
+        contraction = roles.contraction
+        rows_shared = not schedule.vectors_outer or schedule.row_block > 0
+        all_packed = work.packs_all_rows(schedule)
+        loops = (*roles.batch, *(roles.rows if rows_shared and not all_packed else roles.vectors))
+        shared = next((axis for axis in loops if axis.extent > 1), None)
+        if threads == 1 or shared is None:
+            return 0.0
+        held, moved = threads * self.core.near_bytes, 0.0
+        if work.result_bytes <= held:
+            index = affine(contraction.result)
+            moved = bytes_made_elsewhere(
+                work.result_bytes, index, contraction.axes, shared, threads
+            )
+            if any(
+                self.constant[f] and not contraction.factors[f].coefficient(shared) for f in (0, 1)
+            ):
+                moved *= ALIKE
+        axes = (*contraction.axes, *roles.reduction)
+        for factor in (0, 1):
+            made = contraction.prologue is not None and contraction.prologue.factor == factor
+            packed = all_packed and factor != self.vector
+            amount = work.vector_bytes if factor == self.vector else work.row_bytes
+            if amount <= held and not (self.constant[factor] or made or packed):
+                index = contraction.factors[factor]
+                read = bytes_read_elsewhere(amount, index, axes, shared, threads)
+                moved += READ_ELSEWHERE * read
+        return self.core.crossing_cycles(moved, threads)
 
     def _panel_cycles(self, schedule: RegisterTile) -> float:
         """Cycles in which panels of the outer loop arrive from beyond the second-level cache, if

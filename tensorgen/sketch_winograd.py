@@ -14,6 +14,12 @@ from itertools import product
 from math import ceil, prod
 
 from tensorgen.contraction import Contraction
+from tensorgen.crossing_lines import (
+    ALIKE,
+    READ_ELSEWHERE,
+    bytes_made_elsewhere,
+    bytes_read_elsewhere,
+)
 from tensorgen.dialects import VectorDialect
 from tensorgen.line_reads import LINE_BYTES
 from tensorgen.machine import Core
@@ -120,15 +126,19 @@ def _with_results(
     share = FOLDED_SHARE if work.folded else BLOCK_SHARE
     most = work.most_strips(int(core.second_cache * share))
     products = int(core.first_bytes if work.folded else core.second_cache * PRODUCTS_SHARE)
-    lengths = {(length, False) for length in (most, largest_divisor(work.strips, most))}
+    lengths = {most, largest_divisor(work.strips, most)}
+    blocks = {(length, 0) for length in lengths}
     if threads > 1:
-        lengths |= {(length, True) for length in work.lengths_apart(most, threads)}
-    for length, apart in sorted(lengths):
+        blocks |= {(length, 1) for length in work.lengths_apart(most, threads)}
+        blocks |= {(length, threads) for length in lengths}
+    for length, shares in sorted(blocks):
         for height, vectors in tile_shapes(work.rows_of(length), work.features, dialect):
+            if shares > 1 and not work.has_shares(shares, vectors):
+                continue
             chunk = work.chunk(length, height, vectors, products)
             schedule = WinogradTile(
                 work.results, length, chunk, height, vectors, dialect.lanes, threads > 1,
-                work.turned, apart, work.folded,
+                work.turned, shares > 0, work.folded, shares=max(shares, 1),
             )  # fmt: skip
             schedule = replace(schedule, panels_ahead=work.panels_pay(schedule, core))
             yield Estimate(schedule, work.cycles(schedule, core, threads))
@@ -189,6 +199,11 @@ class WinogradSketch:
             self.store = IN_ORDER / lanes
         self.turned = turned_data or turned_results
         self.element_bytes = form.contraction.dtype.bytes
+        self.form = form
+        elements = prod(axis.extent for axis in form.contraction.axes)
+        self.result_bytes = elements * self.element_bytes
+        strip = self.outer.elements(folded) * self.inner.width(folded) * self.planes
+        self.data_bytes = self.strips * self.deep_in * strip * self.repeated * self.element_bytes
 
     def rows_of(self, strips: int) -> int:
         """Rows of the products of one block of strips."""
@@ -211,6 +226,10 @@ class WinogradSketch:
             if not rest and blocks * self.repeated % threads == 0:
                 yield length
                 return
+
+    def has_shares(self, shares: int, vectors: int) -> bool:
+        """Whether blocks of features of so many vectors make so many equal shares."""
+        return -(-self.features // (vectors * self.lanes)) % shares == 0
 
     def chunk(self, strips: int, height: int, vectors: int, cache_bytes: int) -> int:
         """Rows of a chunk: whole tiles, chunks of about the same length, of whose products so many
@@ -254,7 +273,9 @@ class WinogradSketch:
                 for length, number in parts(rows, schedule.chunk)
             )
             if schedule.apart:
-                total += (data + products) * times * _share(times, threads) + core.barrier
+                turns = times * schedule.shares
+                each = data + products / schedule.shares
+                total += each * turns * _share(turns, threads) + core.barrier
                 continue
             data *= _share(transforms, threads)
             products *= _share(features * -(-rows // schedule.chunk), threads)
@@ -263,14 +284,39 @@ class WinogradSketch:
                 tiles = self.deep_in * strips * self.inner.count
                 lines = self.parts * tiles * -(-self.channels * self.element_bytes // LINE_BYTES)
                 loops = 1 + len(list(parts(rows, schedule.chunk)))
-                crossing = core.costs.crossing_line * lines * (1 - 1 / threads)
+                crossing = core.crossing_cycles(lines * LINE_BYTES, threads)
                 total += (crossing + loops * core.barrier) * times
+        held = threads * core.near_bytes
+        total += core.crossing_cycles(self._elsewhere(schedule, threads, held), threads)
         far = self._far_cycles(schedule, core, threads)
         if schedule.panels_ahead:
             return max(total, far)
         if schedule.chunk <= schedule.rows:
             return max(total, far) + self._streamed(schedule, core) * min(total, far)
         return total + EXPOSED * far
+
+    def _elsewhere(self, schedule: WinogradTile, threads: int, held: float) -> float:
+        """Bytes that go to one thread from others, in front of the kernel and behind it, of tensors
+        of at most `held` bytes: threads share strips, or the features of the products."""
+        form = self.form
+        lines = (*form.batch, *form.images, form.filtered[0].output)
+        strip = next((axis for axis in lines if axis.extent > 1), lines[-1])
+        feature = form.features[0] if form.features else strip
+        read = strip if schedule.shares == 1 else feature
+        made = strip if schedule.apart and schedule.shares == 1 else feature
+        contraction = form.contraction
+        axes = (*contraction.axes, *contraction.reduction)
+        data, result = contraction.factors[form.data], affine(contraction.result)
+        moved = 0.0
+        if self.data_bytes <= held:
+            asked = bytes_read_elsewhere(self.data_bytes, data, axes, read, threads)
+            moved += READ_ELSEWHERE * asked
+        if self.result_bytes <= held:
+            crossing = bytes_made_elsewhere(
+                self.result_bytes, result, contraction.axes, made, threads
+            )
+            moved += (ALIKE if made is strip else 1.0) * crossing
+        return moved
 
     def _streamed(self, schedule: WinogradTile, core: Core) -> float:
         """The share of the shorter time that tiles wait which read weights once, in order: for
@@ -285,7 +331,7 @@ class WinogradSketch:
         weights = self._weights_bytes(schedule)
         # Threads apart that have a batch in common read the same weights, and get in each other's
         # way: where these come from main memory, they win nothing over one thread.
-        common = schedule.apart and self.batches % threads
+        common = schedule.apart and schedule.shares % threads and self.batches % threads
         own = weights if common else weights / threads
         first = core.first_cycles(own, of=weights)
         if own + self.block_bytes(schedule.strips) <= core.near_bytes:

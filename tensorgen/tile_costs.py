@@ -119,8 +119,13 @@ class TiledWork:
 
     def reads_rows_in_place(self, schedule: RegisterTile) -> bool:
         """Whether the broadcast factor has rows and is not packed."""
-        packed = schedule.row_packed or bool(schedule.row_block)
+        packed = schedule.row_packed or (schedule.row_block > 0 and not schedule.block_in_place)
         return self.row_reads is not None and not packed
+
+    def packs_all_rows(self, schedule: RegisterTile) -> bool:
+        """Whether all rows are packed at run time before the first tile."""
+        once = self.batch * self.outer_rows == 1 and schedule.row_block >= self.rows
+        return once and not schedule.block_in_place
 
     def row_lines(self, schedule: RegisterTile, rows: int, core: Core) -> float:
         """Lines that one step reads of the broadcast factor in place, and no step before it."""

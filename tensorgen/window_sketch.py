@@ -12,6 +12,7 @@ from math import prod
 
 from tensorgen.dialects import VectorDialect
 from tensorgen.line_reads import SPLIT_LOAD
+from tensorgen.machine import Core
 from tensorgen.schedule import ColumnRun, WindowTile
 from tensorgen.window import Window
 
@@ -111,18 +112,24 @@ def column_runs(extent: int, widths: Sequence[tuple[int, bool]]) -> Iterator[Col
         yield ColumnRun(extent - width, 1, width, width)
 
 
-def window_cycles(window: Window, schedule: WindowTile, dialect: VectorDialect) -> float:
-    """Cycles of all tiles on one core: multiply-adds or folds, loads, stores."""
-    rows, columns = schedule.rows, window.columns.kernel.extent
+def window_cycles(window: Window, schedule: WindowTile, core: Core) -> float:
+    """Cycles of all tiles on one core: multiply-adds or folds, loads from the cache that holds what
+    a row of tiles reads, stores."""
+    dialect, rows, columns = core.dialect, schedule.rows, window.columns.kernel.extent
     plane_rows = _plane_rows(window, rows)
     loads = plane_rows * columns * (SPLIT_LOAD if dialect.lanes > 1 else 1.0)
     if window.columns.step > 1:
         loads *= EVEN_LOADS
+    depth = prod(axis.extent for axis in window.depth)
+    read = depth * plane_rows * window.columns.output.extent
+    if window.weighs_columns:
+        read += depth * window.taps * window.columns.output.extent
     if window.weight is not None:
         loads += window.taps
         work = rows * window.taps / dialect.multiply_adds_per_cycle
     else:
         work = plane_rows * (columns - 1) + rows * window.rows.kernel.extent
+    loads *= core.vector_load(read * window.dtype.bytes)
     tile = max(work, loads / dialect.loads_per_cycle) + rows * 2.0 + TILE_CYCLES
     blocks = window.rows.output.extent / rows
     vectors = sum(run.vectors * run.lanes / dialect.lanes for run in schedule.columns)

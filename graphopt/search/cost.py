@@ -21,20 +21,22 @@ from graphopt.search.promised import Promise, WeightOnly
 from graphopt.search.weight_copies import WeightBytes, WeightCopies
 from graphopt.work import work
 from tensorgen.attention import attention_of
+from tensorgen.crossing_lines import task_bytes_elsewhere
 from tensorgen.expr import Reduce
 from tensorgen.loop_cycles import StageCycles, bytes_moved
 from tensorgen.machine import Machine
 from tensorgen.sketch import (
     attention_estimate,
     contraction_estimate,
+    core_of,
     is_shared,
     shared_rows,
     stage_loops,
-    target_vectors,
     tiled_window_of,
 )
 from tensorgen.target import Target
 from tensorgen.task import Task
+from tensorgen.types import float32
 from tensorgen.typical_machine import typical_machine
 from tensorgen.window_sketch import window_cycles, window_schedule
 
@@ -102,6 +104,7 @@ class AnalyticCost:
         if workers > 1:
             loops = 1 if shared_rows(task) else len(task.stages)
             overhead += loops * self.constants.barrier_seconds
+            overhead += self._crossing_seconds(task, workers)
         computing = self._cycles(task) / workers / self._loops.frequency
         return overhead + max(computing, sum(near) + far)
 
@@ -134,6 +137,14 @@ class AnalyticCost:
         rest = sum(loops.along_result(stage, held) for stage in task.stages[summed + 1 :])
         return best.cycles + rest / workers
 
+    def _crossing_seconds(self, task: Task, workers: int) -> float:
+        """How long lines take to come to one worker that others have made."""
+        core = core_of(self.target, float32, workers, self.machine)
+        if core is None:
+            return 0.0
+        moved = task_bytes_elsewhere(task, workers, workers * core.near_bytes)
+        return core.crossing_cycles(moved, workers) / core.frequency
+
     def _cycles(self, task: Task) -> float:
         """Cycles of one core for windows and loops."""
         window = tiled_window_of(task)
@@ -141,9 +152,9 @@ class AnalyticCost:
             rows = shared_rows(task) if len(task.stages) > 1 else 0
             lanes = (stage_loops(stage, rows, False, False).lanes for stage in task.stages)
             return sum(map(self._loops.along, lanes, task.stages))
-        dialect = target_vectors(self.target, window.dtype)
-        assert dialect is not None, "windows are of types that have vectors"
-        return window_cycles(window, window_schedule(window, dialect, False), dialect)
+        core = core_of(self.target, window.dtype, 1, self.machine)
+        assert core is not None, "windows are of types that have vectors"
+        return window_cycles(window, window_schedule(window, core.dialect, False), core)
 
     def _rest_of_attention(self, task: Task) -> float:
         """Cycles of one core for the stages of attention that are no contractions."""

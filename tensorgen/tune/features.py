@@ -109,7 +109,7 @@ def _tile_traffic(c: Columns) -> dict[str, Column]:
         "panel": panel / c["first"],
         "block": (panel + block) / c["first"],
         "vector_factor": c["columns"] * c["sum"] * c["element_bytes"] / c["second"],
-        "packed_rows": np.where(c["row_blocks"] > 0, rows / np.maximum(c["row_blocks"], 1.0), 0.0),
+        "block_rows": np.where(c["row_blocks"] > 0, rows / np.maximum(c["row_blocks"], 1.0), 0.0),
         "row_factor": rows,
         "busiest": _busiest(
             np.where(c["grid"] > 0, across * along, lines) * c["repeated"], c["threads"]
@@ -130,7 +130,9 @@ def _winograd_traffic(c: Columns) -> dict[str, Column]:
         "blocks": _whole(c["strips"], strips) * c["repeated"],
         "panel": c["sum"] * width * c["element_bytes"] / c["first"],
         "weights": c["parts"] * c["channels"] * c["columns"] * c["element_bytes"] / c["second"],
-        "busiest": _busiest(_whole(c["strips"], strips) * c["repeated"], c["threads"]),
+        "busiest": _busiest(
+            _whole(c["strips"], strips) * c["repeated"] * c["shares"], c["threads"]
+        ),
     }
 
 
@@ -191,13 +193,13 @@ COLUMNS: dict[str, tuple[str, ...]] = {
         "epilogue_ahead", "depth", "row_blocks", "turned", "together", "prologue", "grid", "extent",
         "columns", "sum", "repeated", "vector_packed", "row_distance", "contiguous", "copied",
         "accumulators", "loads", "idle_rows", "idle_columns", "tiles", "inner_tiles", "panel",
-        "block", "vector_factor", "packed_rows", "row_factor", "busiest",
+        "block", "vector_factor", "block_in_place", "block_rows", "row_factor", "busiest",
     ),
     "winograd": (
         *_EVERY, "block_share", "rounding", "products_share", "rows", "vectors", "turned",
-        "apart", "panels_ahead", "points", "results", "channels", "columns", "strips", "strip_rows",
-        "repeated", "folded", "accumulators", "loads", "idle_rows", "idle_columns", "blocks",
-        "panel", "weights", "busiest",
+        "apart", "shares", "panels_ahead", "points", "results", "channels", "columns", "strips",
+        "strip_rows", "repeated", "folded", "accumulators", "loads", "idle_rows", "idle_columns",
+        "blocks", "panel", "weights", "busiest",
     ),
     "window": (
         *_EVERY, "rows", "lanes", "extent", "columns", "taps", "row_step", "column_step", "planes",

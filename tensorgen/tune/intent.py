@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from math import inf, log2, prod
+from math import ceil, inf, log2, prod
 from typing import Protocol, TypeVar, assert_never
 
 from tensorgen.attention import attention_of
@@ -206,6 +206,13 @@ def _same_bytes(intent: Intent, sizes: tuple[int, ...]) -> Schedule:
             # A row of scores is as long as there are keys.
             ratio = intent.sizes[2] / max(sizes[2], 1)
             return replace(schedule, rows=max(1, round(schedule.rows * ratio)))
+        case RegisterTile(row_block=block, rows=rows, vector_operand=operand) if (
+            block and schedule.block_in_place
+        ):
+            # As many blocks as before: one for each thread.
+            own = 2 - operand
+            ratio = sizes[own] / max(intent.sizes[own], 1)
+            return replace(schedule, row_block=rows * max(1, ceil(block / rows * ratio)))
         case RegisterTile(row_block=block, rows=rows) if block:
             # A row that is packed is as long as the sums.
             ratio = intent.sizes[-1] / max(sizes[-1], 1)

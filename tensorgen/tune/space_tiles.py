@@ -15,7 +15,7 @@ from functools import cached_property
 from tensorgen.contraction import Contraction, Roles
 from tensorgen.machine import Core
 from tensorgen.packing import cut_lengths, length_of
-from tensorgen.row_blocks import MOST_AT_ONCE, row_blocks
+from tensorgen.row_blocks import MOST_AT_ONCE, blocks_in_place, row_blocks
 from tensorgen.schedule import RegisterTile, Schedule, VectorSource
 from tensorgen.sketch_tiles import LEAST_DEPTH, TileSketch, tile_sketches
 from tensorgen.task import Task
@@ -84,17 +84,25 @@ class TileSpace:
 
     @cached_property
     def row_blocks(self) -> tuple[int, ...]:
-        """In how many blocks rows may be packed: the numbers of the rule, twice and four times as
-        many; 0 for rows that are not packed at run time."""
+        """How many blocks of rows there may be: of packed ones the numbers of the rule, twice and
+        four times as many, and a block for each thread; 0 for rows that are no blocks."""
         found = {0}
         for variant, tiles in self.variants.items():
-            if tiles.may_pack_rows(self.source):
-                for rows, vectors in self.shapes:
-                    rule = self._rule(variant, rows, vectors)
+            for rows, vectors in self.shapes:
+                rule = self._rule(variant, rows, vectors)
+                if tiles.may_pack_rows(self.source):
                     for blocked in row_blocks(tiles.work, rule, self.core, tiles.threads):
                         count = _blocks(tiles.work.rows, blocked)
                         found |= {count, 2 * count, 4 * count}
+                in_place = blocks_in_place(tiles.work, rule, tiles.threads)
+                if in_place is not None and tiles.may_share_rows(self.source):
+                    found.add(_blocks(tiles.work.rows, in_place))
         return tuple(sorted(found))
+
+    @property
+    def may_share_rows(self) -> bool:
+        """Whether threads may have blocks of rows that stay in place."""
+        return any(tiles.may_share_rows(self.source) for tiles in self.variants.values())
 
     def sketch(self, name: str) -> Sketch:
         """The sketch of these tiles."""
@@ -130,6 +138,7 @@ class TileSpace:
             Knob("epilogue_ahead", FLAGS if tiles.may_ask_for_epilogue else (False,)),
             Knob("depth", self.depths),
             Knob("row_blocks", self.row_blocks),
+            Knob("block_in_place", FLAGS if self.may_share_rows else (False,)),
             Knob("turned", FLAGS if may_turn else (False,)),
             Knob("together", tuple(sorted({together for together, _ in self.variants}))),
             Knob("prologue", tuple(inside)),
@@ -163,6 +172,7 @@ class TileSpace:
             row_block=_rows_of_block(
                 tiles.work.rows, int(settings["rows"]), int(settings["row_blocks"])
             ),
+            block_in_place=bool(settings["block_in_place"]),
         )
         return schedule if self._is_legal(tiles, schedule) else None
 
@@ -178,7 +188,9 @@ class TileSpace:
             return False
         if schedule.epilogue_ahead and schedule.depth:
             return False
-        if schedule.row_block and not self._may_block(schedule):
+        if schedule.row_block and not self._may_block(tiles, schedule):
+            return False
+        if schedule.block_in_place and not schedule.row_block:
             return False
         if schedule.grid and (schedule.depth or schedule.prologue or not schedule.parallel):
             return False
@@ -191,16 +203,20 @@ class TileSpace:
         variant = (schedule.together, schedule.parallel)
         return schedule.depth == self._rule(variant, schedule.rows, schedule.vectors).depth
 
-    def _may_block(self, schedule: RegisterTile) -> bool:
-        """Whether rows may be packed in such blocks: all else is as they need it, and a block fits
-        in the caches near a core."""
+    def _may_block(self, tiles: TileSketch, schedule: RegisterTile) -> bool:
+        """Whether rows may come in such blocks: all else is as they need it, and packed ones fit in
+        the caches near a core."""
         other = (schedule.row_packed, schedule.depth, schedule.grid, schedule.prologue)
         if any(other) or not schedule.vectors_outer:
+            return False
+        if schedule.block_in_place:
+            return tiles.may_share_rows(self.source)
+        if not tiles.may_pack_rows(self.source):
             return False
         # What would be asked for ahead is packed by then.
         if schedule.ahead and self.source is not VectorSource.DIRECT:
             return False
-        work = self.any.work
+        work = tiles.work
         size = schedule.row_block * work.depth * work.element_bytes
         return size <= MOST_AT_ONCE * self.core.second_cache
 

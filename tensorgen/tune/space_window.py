@@ -110,7 +110,7 @@ class WindowSpace:
         threads = self.threads if schedule.parallel else 1
         units = prod(axis.extent for axis in self.window.outer[: schedule.parallel])
         share = -(-units // threads) / units
-        cycles = window_cycles(self.window, schedule, self.dialect) * share
+        cycles = window_cycles(self.window, schedule, self.core) * share
         # The estimate counts lanes; shorter vectors take as long as whole ones.
         lanes = sum(run.vectors * run.lanes for run in schedule.columns)
         cycles *= sum(run.vectors for run in schedule.columns) * self.dialect.lanes / lanes

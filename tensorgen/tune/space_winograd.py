@@ -66,6 +66,7 @@ class WinogradSpace:
             Knob("apart", FLAGS if self.threads > 1 else (False,)),
             Knob("parallel", FLAGS if self.threads > 1 else (False,)),
             Knob("panels_ahead", FLAGS),
+            Knob("shares", tuple(sorted({1, self.threads}))),
         )
         return Sketch(name, "winograd", knobs, self.build, self.read, self.seconds, self.facts())
 
@@ -100,13 +101,16 @@ class WinogradSpace:
         if strips is None or (settings["apart"] and not settings["parallel"]):
             return None
         rows, vectors = int(settings["rows"]), int(settings["vectors"])
+        shares = int(settings["shares"])
+        if shares > 1 and not (settings["apart"] and work.has_shares(shares, vectors)):
+            return None
         if (rows, vectors) not in self._shapes(strips):
             return None
         chunk = self._chunk(strips, rows, vectors, float(settings["products_share"]))
         schedule = WinogradTile(
             work.results, strips, chunk, rows, vectors, dialect.lanes, bool(settings["parallel"]),
             bool(settings["turned"]), bool(settings["apart"]), work.folded,
-            bool(settings["panels_ahead"]),
+            bool(settings["panels_ahead"]), shares,
         )  # fmt: skip
         if schedule.panels_ahead and not work.may_ask_for_panels(schedule):
             return None
@@ -148,6 +152,7 @@ class WinogradSpace:
             "apart": schedule.apart,
             "parallel": schedule.parallel,
             "panels_ahead": schedule.panels_ahead,
+            "shares": schedule.shares,
         }
 
     def seconds(self, schedule: Schedule) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +13,7 @@ import pytest
 from tensorgen.contraction import Roles, assign_roles, contraction_of
 from tensorgen.dense_copy import with_copy
 from tensorgen.expr import Axis
-from tensorgen.loop import (
-    Space,
-)
+from tensorgen.loop import For, LoopKind, Space, statements
 from tensorgen.lower import lower
 from tensorgen.schedule import RegisterTile, ScheduleError, VectorSource
 from tensorgen.sketch_tiles import register_tiles
@@ -137,13 +135,19 @@ def with_packed_rows(task: Task, isa: str, parallel: bool = False) -> list[Regis
     return list(dict.fromkeys(found))
 
 
+def in_place(tiles: list[RegisterTile]) -> list[RegisterTile]:
+    """The same with blocks of rows that stay where they are."""
+    return [replace(tile, block_in_place=True) for tile in tiles]
+
+
 @pytest.mark.parametrize("name", TASKS)
-def test_rows_packed_at_run_time_are_right_by_the_interpreter(name: str) -> None:
+def test_rows_in_blocks_are_right_by_the_interpreter(name: str) -> None:
     task = TASKS[name]
     arrays = whole_inputs(task)
     expected = evaluate_task(task, arrays)[0]
     tiles = with_packed_rows(task, "avx2", parallel=len(name) % 2 == 0)
-    for schedule in tiles[:: max(len(tiles) // 4, 1)]:
+    some = tiles[:: max(len(tiles) // 4, 1)]
+    for schedule in (*some, *in_place(some)):
         assert_same(Case.of(task, schedule).interpret(arrays)[0], expected, 0.0, str(schedule))
 
 
@@ -152,7 +156,7 @@ def test_rows_packed_at_run_time_are_right_by_the_interpreter(name: str) -> None
     "isa",
     ["c99", pytest.param("sse42", marks=pytest.mark.slow), "avx2", "avx512"],
 )
-def test_rows_packed_at_run_time_are_right_in_c(isa: str, tmp_path: Path) -> None:
+def test_rows_in_blocks_are_right_in_c(isa: str, tmp_path: Path) -> None:
     """Several tiles of rows and of columns, whole and not, with one thread and with two."""
     tasks = [
         matmul((), 37, 70, 19, constant=(False, True)),
@@ -166,7 +170,8 @@ def test_rows_packed_at_run_time_are_right_in_c(isa: str, tmp_path: Path) -> Non
     for task in tasks:
         for parallel in (False, True):
             tiles = with_packed_rows(task, isa, parallel)
-            cases += [Case.of(task, tile) for tile in tiles[:: max(len(tiles) // 5, 1)]]
+            some = tiles[:: max(len(tiles) // 5, 1)]
+            cases += [Case.of(task, tile) for tile in (*some, *in_place(some[::2]))]
     compiled = CompiledKernels(cases, tmp_path, target=Target.named(ISA_TARGETS[isa]))
     for number, case in enumerate(cases):
         arrays = whole_inputs(case.task)
@@ -174,9 +179,11 @@ def test_rows_packed_at_run_time_are_right_in_c(isa: str, tmp_path: Path) -> Non
         assert_same(compiled.run(number, arrays)[0], expected, 0.0, str(case.schedule))
 
 
-def test_packed_rows_keep_the_order_of_a_sum() -> None:
+def test_rows_in_blocks_keep_the_order_of_a_sum() -> None:
     task = matmul((), 23, 40, 24, constant=(False, True))
-    check_order(task, with_packed_rows(task, "avx2")[::9], lambda tile: replace(tile, row_block=0))
+    tiles = with_packed_rows(task, "avx2")[::9]
+    whole = partial(replace, row_block=0, block_in_place=False)
+    check_order(task, [*tiles, *in_place(tiles)], whole)
 
 
 def test_one_block_of_all_rows_is_packed_by_all_threads() -> None:
@@ -188,6 +195,16 @@ def test_one_block_of_all_rows_is_packed_by_all_threads() -> None:
         assert (panel.space, panel.size) == (space, block * 16)
 
 
+def test_threads_share_blocks_that_stay_in_place_without_a_copy() -> None:
+    task = matmul((), 24, 256, 16, constant=(False, True))
+    tile = next(t for t in with_packed_rows(task, "avx2", parallel=True) if t.rows == 4)
+    kernel = lower(task, replace(tile, row_block=12, block_in_place=True)).kernel
+    assert kernel.scratch == ()
+    loops = [loop for loop in statements(kernel.body) if isinstance(loop, For)]
+    shared = [loop.axis.extent for loop in loops if loop.kind is LoopKind.PARALLEL]
+    assert shared == [2]
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -196,9 +213,10 @@ def test_one_block_of_all_rows_is_packed_by_all_threads() -> None:
         ({"row_packed": True}, "a broadcast factor not packed yet"),
         ({"grid": True}, "expected rows inside the loop over vector tiles"),
         ({"source": VectorSource.RUNTIME}, "expected rows inside the loop over vector tiles"),
+        ({"row_block": 0, "block_in_place": True}, "expected a length of the blocks of rows"),
     ],
 )
-def test_what_does_not_go_with_packed_rows_is_refused(
+def test_what_does_not_go_with_blocks_of_rows_is_refused(
     change: dict[str, object], message: str
 ) -> None:
     task = matmul((), 24, 64, 16, constant=(False, True))

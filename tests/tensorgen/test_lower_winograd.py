@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import prod
 from pathlib import Path
 
 import numpy as np
@@ -68,6 +69,15 @@ def tile(
     return WinogradTile(
         (results,) * len(form.filtered), strips, chunk, 3, 2, lanes, parallel, turned, apart
     )
+
+
+def in_shares(task: Task, schedule: WinogradTile) -> WinogradTile:
+    """The same where each thread transforms the data for a share of the features: narrow blocks of
+    them, each of which is a share."""
+    form = form_of(task)
+    assert form is not None, str(task)
+    blocks = -(-prod(axis.extent for axis in form.features) // schedule.lanes)
+    return replace(schedule, vectors=1, parallel=True, apart=True, shares=blocks)
 
 
 TASKS: dict[str, tuple[Task, int]] = {
@@ -214,8 +224,10 @@ def test_folded_it_is_exact(name: str, lanes: int) -> None:
 def test_filtering_is_exact_on_whole_numbers(name: str, lanes: int) -> None:
     task, results = TASKS[name]
     arrays = inputs(task)
-    found = Case.of(task, tile(task, results, lanes)).interpret(arrays)[0]
-    assert_same(found, evaluate_task(task, arrays)[0], 0.0, name)
+    expected = evaluate_task(task, arrays)[0]
+    plain = tile(task, results, lanes)
+    for schedule in (plain, in_shares(task, plain)):
+        assert_same(Case.of(task, schedule).interpret(arrays)[0], expected, 0.0, name)
 
 
 def check_compiled(names: Sequence[str], isa: str, threads: int, apart: bool, cache: Path) -> None:
@@ -228,7 +240,8 @@ def check_compiled(names: Sequence[str], isa: str, threads: int, apart: bool, ca
         for name in names
         for task, results in (TASKS[name],)
         if task.stages[0].type.dtype == float32
-        for schedule in (tile(task, results, lanes, parallel=threads > 1, apart=apart),)
+        for blocks in (tile(task, results, lanes, parallel=threads > 1, apart=apart),)
+        for schedule in ((blocks, in_shares(task, blocks)) if apart else (blocks,))
         for folded in (False, True)
         if not folded or name in FOLDED
     ]
@@ -428,3 +441,35 @@ def test_one_number_of_results_for_each_filtered_axis() -> None:
     task = convolution((4, 5), (3, 3), channels=(2, 3))
     with pytest.raises(ScheduleError, match="expected results along 2 axes, got 1"):
         Case.of(task, WinogradTile((2,), 1, 4, 2, 1, 4, False))
+
+
+def test_threads_with_shares_of_the_features_have_data_of_their_own() -> None:
+    task = convolution((7, 5), (3, 3), channels=(3, 12))
+    schedule = in_shares(task, tile(task, 2, 4))
+    assert schedule.shares == 3
+    kernel = lower(task, schedule).kernel
+    loops = [loop for loop in statements(kernel.body) if isinstance(loop, For)]
+    shared = [loop for loop in loops if loop.kind is LoopKind.PARALLEL]
+    assert {loop.axis.extent for loop in shared} == {3}
+    assert all(buffer.space is Space.SCRATCH for buffer in kernel.scratch)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            {"shares": 2},
+            "expected a divisor of 3 blocks of features as .*, got 2",
+        ),
+        (
+            {"shares": 0},
+            "expected a divisor of 3 blocks of features as .*, got 0",
+        ),
+        ({"apart": False}, "expected transformed data of its own for each share of the features"),
+    ],
+)
+def test_shares_that_do_not_go_round_are_refused(change: dict[str, object], message: str) -> None:
+    task = convolution((7, 5), (3, 3), channels=(3, 12))
+    schedule = in_shares(task, tile(task, 2, 4))
+    with pytest.raises(ScheduleError, match=message):
+        lower(task, replace(schedule, **change))  # type: ignore[arg-type]

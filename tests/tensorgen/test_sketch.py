@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from math import inf
 
@@ -22,7 +21,6 @@ from tensorgen.expr import (
     reduce_sum,
 )
 from tensorgen.lower import lower
-from tensorgen.machine import READY_SUMS, Core
 from tensorgen.row_blocks import BLOCK_SHARE, MOST_AT_ONCE
 from tensorgen.schedule import (
     Lanes,
@@ -39,8 +37,8 @@ from tensorgen.sketch import (
     loop_schedule,
     shared_rows,
 )
-from tensorgen.sketch_tiles import Estimate, cheapest, cheapest_tile, register_tiles
-from tensorgen.sketch_winograd import winograd_sketches, winograd_tiles
+from tensorgen.sketch_tiles import cheapest, cheapest_tile, register_tiles
+from tensorgen.sketch_winograd import winograd_tiles
 from tensorgen.target import Target
 from tensorgen.task import Task
 from tensorgen.tile_costs import MULTIPLY_ADD_LATENCY, least_step
@@ -211,14 +209,15 @@ def test_the_choice_is_the_same_every_time() -> None:
 
 
 def test_threads_filter_groups_apart() -> None:
-    """Groups have nothing in common; one plane of one strip is shared."""
+    """Groups have nothing in common; of one plane of one strip, threads share the features."""
     groups = convolution((14, 14), (3, 3), channels=(64, 64), groups=4)
     line = convolution((64,), (5,), channels=(256, 256))
-    for task, apart in ((groups, True), (line, False)):
+    for task, shares in ((groups, 1), (line, 2)):
         schedule = default_schedule(task, AVX512, 2)
         assert isinstance(schedule, WinogradTile)
         assert schedule.parallel
-        assert schedule.apart == apart
+        assert schedule.apart
+        assert schedule.shares == shares
         alone = default_schedule(task, AVX512, 1)
         assert isinstance(alone, WinogradTile)
         assert not alone.apart
@@ -445,118 +444,6 @@ def test_schedules_have_a_text() -> None:
     assert str(inside).endswith("; prologue(inside 2); parallel(prologue)")
 
 
-def costing(**costs: float) -> Core:
-    """The typical core of AVX-512 with other costs of single things."""
-    core = typical_core("avx512")
-    return replace(core, costs=replace(core.costs, **costs))
-
-
-def test_rows_are_packed_at_run_time_where_a_core_waits_for_each_of_their_lines() -> None:
-    """Many vector tiles go over rows that lie apart; a few do not pay for the packing, and rows of
-    constants are packed at compile time."""
-    square = matmul((), 512, 512, 512, constant=(False, True))
-    narrow = matmul((), 512, 32, 512, constant=(False, True))
-    weights = matmul((), 512, 512, 512, constant=(True, False))
-    for task, waits, expected in (
-        (square, 6.0, True),
-        (square, 0.0, False),
-        (narrow, 6.0, False),
-        (weights, 6.0, False),
-    ):
-        contraction = contraction_of(task)
-        assert contraction is not None
-        core = costing(row_line=waits)
-        for threads in (1, 2):
-            estimates = register_tiles(task, contraction, core, threads)
-            best = min(estimates, key=lambda estimate: estimate.cycles).schedule
-            assert bool(best.row_block) == expected, f"{task} {waits} {threads} {best}"
-            assert best.row_block % best.rows == 0
-
-
-def test_results_far_apart_turn_the_order_of_loops_where_new_pages_cost() -> None:
-    """Channels lie 12 KiB apart: along a plane, tiles go on where the last one has stored."""
-    task = convolution((56, 56), (1, 1), channels=(64, 256))
-    contraction = contraction_of(task)
-    assert contraction is not None
-    for cost, expected in ((0.0, True), (9.0, False)):
-        best = cheapest_tile(task, contraction, costing(result_line=cost), 1)
-        assert best is not None
-        assert best.schedule.vectors_outer == expected
-    small = convolution((14, 14), (1, 1), channels=(64, 256))
-    contraction = contraction_of(small)
-    assert contraction is not None
-    tiles = list(register_tiles(small, contraction, costing(result_line=9.0), 1))
-    assert tiles == list(register_tiles(small, contraction, costing(), 1))
-
-
-LARGE_PRODUCT = matmul((), 784, 2048, 1152, constant=(False, True))
-
-
-@pytest.mark.parametrize(
-    ("cost", "task", "happens"),
-    [
-        (
-            {"partial_sum": 4.5},
-            convolution((14, 14), (3, 3), channels=(256, 256)),
-            lambda tile: tile.depth > 0,
-        ),
-        ({"packed": 0.5}, LARGE_PRODUCT, lambda tile: tile.source is VectorSource.RUNTIME),
-        ({"stream": 0.5}, LARGE_PRODUCT, lambda tile: tile.row_packed),
-    ],
-    ids=["partial sums", "packing", "streams"],
-)
-def test_a_cost_counts_where_its_thing_happens(
-    cost: dict[str, float], task: Task, happens: Callable[[RegisterTile], bool]
-) -> None:
-    contraction = contraction_of(task)
-    assert contraction is not None
-    plain = {e.schedule: e.cycles for e in register_tiles(task, contraction, costing(), 1)}
-    found = {e.schedule: e.cycles for e in register_tiles(task, contraction, costing(**cost), 1)}
-    dearer = {tile for tile, cycles in found.items() if cycles > plain[tile]}
-    assert dearer
-    assert dearer == {tile for tile in plain if happens(tile)}
-
-
-def filtered(channels: int, size: int, core: Core) -> list[Estimate[WinogradTile]]:
-    """The ways to filter a 3x3 convolution of so many channels."""
-    task = padded(convolution((size, size), (3, 3), channels=(channels, channels)), (1, 1), (1, 1))
-    contraction = contraction_of(task)
-    assert contraction is not None
-    return list(winograd_tiles(task, contraction, core, 1))
-
-
-def test_filtered_weights_are_asked_for_from_near_where_a_core_waits_for_them_there() -> None:
-    for core, expected in ((costing(), False), (costing(second_vector=0.5), True)):
-        # 36 points of 48 channels and features are 0.3 MB.
-        tiles = [e.schedule for e in filtered(48, 56, core) if e.schedule.results == (4, 4)]
-        assert any(tile.panels_ahead for tile in tiles) == expected
-        assert all(tile.chunk > tile.rows for tile in tiles if tile.panels_ahead)
-
-
-def test_every_chunk_of_a_block_reads_the_weights_of_its_features_again() -> None:
-    """Where the second cache does not hold them: by weights that take forever to come."""
-    core = costing()
-    slow = replace(core, far=tuple((size, rate / 1e4) for size, rate in core.far))
-    task = padded(convolution((28, 28), (3, 3), channels=(512, 512)), (1, 1), (1, 1))
-    contraction = contraction_of(task)
-    assert contraction is not None
-    sketch = next(
-        found
-        for found in winograd_sketches(task, contraction, slow)
-        if found.results == (4, 4) and not found.folded
-    )
-    tile = WinogradTile((4, 4), 7, 49, 7, 2, 16, False)
-    whole = sketch.cycles(tile, slow, 1)
-    four = sketch.cycles(replace(tile, chunk=14), slow, 1)
-    assert four == pytest.approx(4 * whole, rel=0.1)
-
-
-def test_a_clock_of_several_cycles_asks_for_more_sums() -> None:
-    core = costing(clock=2.0)
-    assert least_step(core, 4, 2) == 2 * MULTIPLY_ADD_LATENCY
-    assert least_step(core, 6, 2) == least_step(costing(), 6, 2) == 12.0
-
-
 BIG_TASKS = {
     "square": matmul((), 384, 512, 640, constant=(False, True)),
     "packed rows": matmul((), 1000, 512, 512, constant=(False, True)),
@@ -588,7 +475,7 @@ def test_blocks_of_packed_rows_fit_the_second_cache_and_go_round() -> None:
         blocked = [
             estimate.schedule
             for estimate in register_tiles(task, contraction, core, threads)
-            if estimate.schedule.row_block
+            if estimate.schedule.row_block and not estimate.schedule.block_in_place
         ]
         assert blocked
         for tile in blocked:
@@ -596,29 +483,3 @@ def test_blocks_of_packed_rows_fit_the_second_cache_and_go_round() -> None:
             most = MOST_AT_ONCE if blocks == 1 else BLOCK_SHARE
             assert tile.row_block * 512 * 4 <= most * core.second_cache
             assert blocks % threads == 0 or blocks == 1
-
-
-def test_a_machine_whose_broadcasts_take_whole_loads_gets_tiles_with_fewer() -> None:
-    task = matmul((), 512, 512, 512, constant=(False, True))
-    contraction = contraction_of(task)
-    assert contraction is not None
-    for broadcast, most in ((1.0, 1.1), (2.0, 0.7)):
-        core = costing(broadcast=broadcast)
-        best = min(register_tiles(task, contraction, core, 1), key=lambda e: e.cycles).schedule
-        assert (best.rows + best.vectors) / (best.rows * best.vectors) <= most
-
-
-def test_short_sums_have_small_tiles_where_many_sums_wait() -> None:
-    short, long = (matmul((), 512, 512, depth, constant=(False, True)) for depth in (12, 4096))
-
-    def sums(task: Task, wait: float) -> int:
-        contraction = contraction_of(task)
-        assert contraction is not None
-        core = costing(sum_wait=wait)
-        best = cheapest_tile(task, contraction, core, 1)
-        assert best is not None
-        return best.schedule.rows * best.schedule.vectors
-
-    assert sums(short, 0.0) >= 24
-    assert sums(short, 3.5) <= READY_SUMS + 1
-    assert sums(long, 0.0) >= sums(long, 3.5) > 4

@@ -37,7 +37,7 @@ from tests.compiled_kernels import (
     kernels_source,
     runnable_isas,
 )
-from tests.contraction_tasks import matmul
+from tests.contraction_tasks import matmul, typical_core
 from tests.window_tasks import Spatial, whole_numbers, window_task
 
 ISAS = ("c99", "sse42", "avx2", "avx512", "neon", "neon32")
@@ -343,12 +343,11 @@ def test_tiles_of_large_windows_are_high_too() -> None:
 
 
 def test_more_work_is_estimated_to_take_longer() -> None:
-    dialect = vector_dialect("avx512", float32)
-    assert dialect is not None
+    core = typical_core("avx512")
     cycles = []
     for size in (16, 32, 64):
         window = window_of(window_task(square(size, 3, 1, 1), weighted=True))
         assert window is not None
-        cycles.append(window_cycles(window, window_schedule(window, dialect, False), dialect))
+        cycles.append(window_cycles(window, window_schedule(window, core.dialect, False), core))
     assert cycles == sorted(cycles)
     assert cycles[2] > 3 * cycles[1]

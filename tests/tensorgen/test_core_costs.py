@@ -1,0 +1,220 @@
+"""What single things cost a core, and what estimates make of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from tensorgen.contraction import contraction_of
+from tensorgen.machine import READY_SUMS, Core
+from tensorgen.memory_order import Together, reordered
+from tensorgen.schedule import RegisterTile, VectorSource, WinogradTile
+from tensorgen.sketch_tiles import Estimate, cheapest, cheapest_tile, register_tiles
+from tensorgen.sketch_winograd import winograd_sketches, winograd_tiles
+from tensorgen.task import Task
+from tensorgen.tile_costs import MULTIPLY_ADD_LATENCY, least_step
+from tests.contraction_tasks import convolution, matmul, padded, typical_core
+
+
+def costing(**costs: float) -> Core:
+    """The typical core of AVX-512 with other costs of single things."""
+    core = typical_core("avx512")
+    return replace(core, costs=replace(core.costs, **costs))
+
+
+def test_rows_are_packed_at_run_time_where_a_core_waits_for_each_of_their_lines() -> None:
+    """Many vector tiles go over rows that lie apart; a few do not pay for the packing, and rows of
+    constants are packed at compile time."""
+    square = matmul((), 512, 512, 512, constant=(False, True))
+    narrow = matmul((), 512, 32, 512, constant=(False, True))
+    weights = matmul((), 512, 512, 512, constant=(True, False))
+    for task, waits, expected in (
+        (square, 6.0, True),
+        (square, 0.0, False),
+        (narrow, 6.0, False),
+        (weights, 6.0, False),
+    ):
+        contraction = contraction_of(task)
+        assert contraction is not None
+        core = costing(row_line=waits)
+        for threads in (1, 2):
+            estimates = register_tiles(task, contraction, core, threads)
+            best = min(estimates, key=lambda estimate: estimate.cycles).schedule
+            packed = best.row_block > 0 and not best.block_in_place
+            assert packed == expected, f"{task} {waits} {threads} {best}"
+            assert best.row_block % best.rows == 0
+
+
+def test_results_far_apart_turn_the_order_of_loops_where_new_pages_cost() -> None:
+    """Channels lie 12 KiB apart: along a plane, tiles go on where the last one has stored."""
+    task = convolution((56, 56), (1, 1), channels=(64, 256))
+    contraction = contraction_of(task)
+    assert contraction is not None
+    for cost, expected in ((0.0, True), (9.0, False)):
+        best = cheapest_tile(task, contraction, costing(result_line=cost), 1)
+        assert best is not None
+        assert best.schedule.vectors_outer == expected
+    small = convolution((14, 14), (1, 1), channels=(64, 256))
+    contraction = contraction_of(small)
+    assert contraction is not None
+    tiles = list(register_tiles(small, contraction, costing(result_line=9.0), 1))
+    assert tiles == list(register_tiles(small, contraction, costing(), 1))
+
+
+LARGE_PRODUCT = matmul((), 784, 2048, 1152, constant=(False, True))
+
+
+@pytest.mark.parametrize(
+    ("cost", "task", "happens"),
+    [
+        (
+            {"partial_sum": 4.5},
+            convolution((14, 14), (3, 3), channels=(256, 256)),
+            lambda tile: tile.depth > 0,
+        ),
+        ({"packed": 0.5}, LARGE_PRODUCT, lambda tile: tile.source is VectorSource.RUNTIME),
+        ({"stream": 0.5}, LARGE_PRODUCT, lambda tile: tile.row_packed),
+    ],
+    ids=["partial sums", "packing", "streams"],
+)
+def test_a_cost_counts_where_its_thing_happens(
+    cost: dict[str, float], task: Task, happens: Callable[[RegisterTile], bool]
+) -> None:
+    contraction = contraction_of(task)
+    assert contraction is not None
+    plain = {e.schedule: e.cycles for e in register_tiles(task, contraction, costing(), 1)}
+    found = {e.schedule: e.cycles for e in register_tiles(task, contraction, costing(**cost), 1)}
+    dearer = {tile for tile, cycles in found.items() if cycles > plain[tile]}
+    assert dearer
+    assert dearer == {tile for tile in plain if happens(tile)}
+
+
+def filtered(channels: int, size: int, core: Core) -> list[Estimate[WinogradTile]]:
+    """The ways to filter a 3x3 convolution of so many channels."""
+    task = padded(convolution((size, size), (3, 3), channels=(channels, channels)), (1, 1), (1, 1))
+    contraction = contraction_of(task)
+    assert contraction is not None
+    return list(winograd_tiles(task, contraction, core, 1))
+
+
+def test_filtered_weights_are_asked_for_from_near_where_a_core_waits_for_them_there() -> None:
+    for core, expected in ((costing(), False), (costing(second_vector=0.5), True)):
+        # 36 points of 48 channels and features are 0.3 MB.
+        tiles = [e.schedule for e in filtered(48, 56, core) if e.schedule.results == (4, 4)]
+        assert any(tile.panels_ahead for tile in tiles) == expected
+        assert all(tile.chunk > tile.rows for tile in tiles if tile.panels_ahead)
+
+
+def test_every_chunk_of_a_block_reads_the_weights_of_its_features_again() -> None:
+    """Where the second cache does not hold them: by weights that take forever to come."""
+    core = costing()
+    slow = replace(core, far=tuple((size, rate / 1e4) for size, rate in core.far))
+    task = padded(convolution((28, 28), (3, 3), channels=(512, 512)), (1, 1), (1, 1))
+    contraction = contraction_of(task)
+    assert contraction is not None
+    sketch = next(
+        found
+        for found in winograd_sketches(task, contraction, slow)
+        if found.results == (4, 4) and not found.folded
+    )
+    tile = WinogradTile((4, 4), 7, 49, 7, 2, 16, False)
+    whole = sketch.cycles(tile, slow, 1)
+    four = sketch.cycles(replace(tile, chunk=14), slow, 1)
+    assert four == pytest.approx(4 * whole, rel=0.1)
+
+
+def test_a_clock_of_several_cycles_asks_for_more_sums() -> None:
+    core = costing(clock=2.0)
+    assert least_step(core, 4, 2) == 2 * MULTIPLY_ADD_LATENCY
+    assert least_step(core, 6, 2) == least_step(costing(), 6, 2) == 12.0
+
+
+def test_a_machine_whose_broadcasts_take_whole_loads_gets_tiles_with_fewer() -> None:
+    task = matmul((), 512, 512, 512, constant=(False, True))
+    contraction = contraction_of(task)
+    assert contraction is not None
+    for broadcast, most in ((1.0, 1.1), (2.0, 0.7)):
+        core = costing(broadcast=broadcast)
+        best = min(register_tiles(task, contraction, core, 1), key=lambda e: e.cycles).schedule
+        assert (best.rows + best.vectors) / (best.rows * best.vectors) <= most
+
+
+def test_short_sums_have_small_tiles_where_many_sums_wait() -> None:
+    short, long = (matmul((), 512, 512, depth, constant=(False, True)) for depth in (12, 4096))
+
+    def sums(task: Task, wait: float) -> int:
+        contraction = contraction_of(task)
+        assert contraction is not None
+        core = costing(sum_wait=wait)
+        best = cheapest_tile(task, contraction, core, 1)
+        assert best is not None
+        return best.schedule.rows * best.schedule.vectors
+
+    assert sums(short, 0.0) >= 24
+    assert sums(short, 3.5) <= READY_SUMS + 1
+    assert sums(long, 0.0) >= sums(long, 3.5) > 4
+
+
+def image(channels: tuple[int, int], size: int, together: bool) -> Task:
+    """A 1x1 convolution of a plane whose channels are together in memory, or apart."""
+    task = convolution((size, size), (1, 1), channels=channels)
+    if not together:
+        return task
+    [data] = [n for n, constant in enumerate(task.constant) if not constant]
+    result = len(task.inputs) + len(task.stages) - 1
+    orders = {data: Together(1, channels[0]), result: Together(1, channels[1])}
+    return reordered(task, orders)
+
+
+def estimates_of(task: Task, core: Core, threads: int) -> dict[RegisterTile, float]:
+    contraction = contraction_of(task)
+    assert contraction is not None
+    return {e.schedule: e.cycles for e in register_tiles(task, contraction, core, threads)}
+
+
+def test_lines_cross_where_threads_share_other_axes_than_memory_is_in() -> None:
+    """With channels together, rows of the plane are pieces: who shares vector tiles of features
+    reads all, and leaves parts of all. With channels apart, pieces are features."""
+    for together in (True, False):
+        task = image((64, 256), 14, together)
+        free, dear = (estimates_of(task, costing(crossing_line=c), 2) for c in (0.0, 100.0))
+        dearer = {tile for tile, cycles in dear.items() if cycles > free[tile]}
+        assert dearer
+
+        def shares_pixels(tile: RegisterTile) -> bool:
+            features = tile.vectors_outer == (tile.source is VectorSource.PACKED)
+            blocked = tile.row_block > 0 and (tile.block_in_place or tile.row_block < 196)
+            return blocked or not features
+
+        packs = {tile for tile in dear if tile.row_block >= 196}
+        own = {tile for tile in dear if together and shares_pixels(tile)}
+        assert dearer - packs == set(dear) - own - packs, together
+
+
+def test_threads_have_rows_of_their_own_where_lines_cross_at_a_price() -> None:
+    task = image((1024, 256), 14, together=True)
+    for cost, blocks in ((0.0, False), (100.0, True)):
+        tiles = estimates_of(task, costing(crossing_line=cost), 2)
+        best = min(tiles, key=lambda tile: tiles[tile])
+        assert (best.row_block > 0 or not best.vectors_outer) == blocks, str(best)
+
+
+def test_one_thread_pays_for_no_crossing() -> None:
+    task = image((64, 64), 14, together=False)
+    assert estimates_of(task, costing(crossing_line=0.0), 1) == estimates_of(
+        task, costing(crossing_line=100.0), 1
+    )
+
+
+def test_threads_transform_data_for_themselves_where_lines_cross_at_a_price() -> None:
+    """Data at 25 points is larger than what it is transformed from: to make it twice is cheaper
+    than to read half of it from the other core."""
+    task = padded(convolution((14, 14), (3, 3), channels=(256, 256)), (1, 1), (1, 1))
+    contraction = contraction_of(task)
+    assert contraction is not None
+    for cost, shares in ((0.0, 1), (100.0, 2)):
+        found = winograd_tiles(task, contraction, costing(crossing_line=cost), 2)
+        best = cheapest(e for e in found if e.schedule.results == (3, 3)).schedule
+        assert best.shares == shares, str(best)

@@ -1,0 +1,60 @@
+"""Lines that go from core to core: who has a piece of memory, and who reads parts of others."""
+
+from __future__ import annotations
+
+from tensorgen.crossing_lines import (
+    bytes_made_elsewhere,
+    bytes_read_elsewhere,
+    lies_in_pieces,
+    task_bytes_elsewhere,
+)
+from tensorgen.expr import Axis, Expr, Tensor, compute, reduce_sum
+from tensorgen.simplify import affine
+from tensorgen.task import Task
+from tensorgen.types import TensorType, float32
+
+ROWS, COLUMNS = Axis(0, 6, "i"), Axis(1, 8, "j")
+INDEX = affine(ROWS * 8 + COLUMNS)
+
+
+def test_the_axis_of_the_longest_steps_lies_in_pieces() -> None:
+    axes = (ROWS, COLUMNS)
+    assert lies_in_pieces(INDEX, axes, ROWS)
+    assert not lies_in_pieces(INDEX, axes, COLUMNS)
+    assert lies_in_pieces(affine(ROWS + COLUMNS * 6), axes, COLUMNS)
+
+
+def test_an_axis_of_one_element_makes_no_steps() -> None:
+    one = Axis(2, 1, "n")
+    assert lies_in_pieces(affine(one * 1000 + ROWS * 8 + COLUMNS), (one, ROWS, COLUMNS), ROWS)
+
+
+def test_threads_read_their_own_pieces_parts_of_all_or_all() -> None:
+    axes, other = (ROWS, COLUMNS), Axis(2, 3, "k")
+    assert bytes_read_elsewhere(96, INDEX, axes, ROWS, 2) == 0.0
+    assert bytes_read_elsewhere(96, INDEX, axes, COLUMNS, 2) == 48.0
+    assert bytes_read_elsewhere(96, INDEX, (*axes, other), other, 2) == 96.0
+    assert bytes_made_elsewhere(96, INDEX, axes, ROWS, 4) == 0.0
+    assert bytes_made_elsewhere(96, INDEX, axes, COLUMNS, 4) == 24.0
+
+
+def mean_task(together: bool, constant: bool = False) -> Task:
+    """Sums over planes of 5 x 7, of each of 16 channels, which are together in memory or apart."""
+    shape = (5, 7, 16) if together else (16, 5, 7)
+    x = Tensor(0, TensorType(float32, shape))
+
+    def body(c: Axis) -> Expr:
+        def element(h: Axis, w: Axis) -> Expr:
+            return x[h, w, c] if together else x[c, h, w]
+
+        return reduce_sum((5, 7), element)
+
+    return Task((x.type,), (compute((16,), body),), (1,), (constant,))
+
+
+def test_a_mean_over_planes_reads_elsewhere_where_channels_are_together() -> None:
+    amount = 5 * 7 * 16 * 4
+    assert task_bytes_elsewhere(mean_task(together=False), 2, 1e9) == 0.0
+    assert task_bytes_elsewhere(mean_task(together=True), 2, 1e9) == amount / 2
+    assert task_bytes_elsewhere(mean_task(together=True), 2, amount - 1) == 0.0
+    assert task_bytes_elsewhere(mean_task(together=True, constant=True), 2, 1e9) == 0.0
