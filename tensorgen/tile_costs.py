@@ -307,6 +307,7 @@ def tile_cycles(
     step += work.far_cycles(schedule, rows, core)
     cycles = work.depth * step + _end_cycles(work, core, rows, columns)
     cycles += CUT_LINE * _cut_lines(work, schedule, rows, width)
+    cycles += CUT_LINE * _torn_lines(work, columns, core)
     cycles += core.costs.result_line * _jumped_lines(work, schedule, rows, columns, core)
     if schedule.depth:
         partial = core.costs.partial_sum * rows * vectors
@@ -340,6 +341,16 @@ def _cut_lines(work: TiledWork, schedule: RegisterTile, rows: int, width: int) -
         tiles = work.outer_rows * -(-work.rows // schedule.rows)
         cut += work.depth / tiles if _collide(steps, distance) else 0.0
     return cut
+
+
+def _torn_lines(work: TiledWork, columns: int, core: Core) -> float:
+    """Lines of results of which one tile of so many columns stores a few neighbours, and tiles of
+    other batches (groups of channels) the others, when the first cache has lost them."""
+    run = work.rows * work.element_bytes
+    torn = work.result_distance == work.element_bytes and run < LINE_BYTES
+    return (
+        float(columns) if torn and work.batch > 1 and work.result_bytes > core.first_bytes else 0.0
+    )
 
 
 def least_tile_cycles(work: TiledWork, core: Core, rows: int, columns: int) -> float:

@@ -7,14 +7,20 @@ from dataclasses import replace
 
 import pytest
 
-from tensorgen.contraction import contraction_of
+from tensorgen.contraction import assign_roles, contraction_of
 from tensorgen.machine import READY_SUMS, Core
 from tensorgen.memory_order import Together, reordered
 from tensorgen.schedule import RegisterTile, VectorSource, WinogradTile
 from tensorgen.sketch_tiles import Estimate, cheapest, cheapest_tile, register_tiles
 from tensorgen.sketch_winograd import winograd_sketches, winograd_tiles
 from tensorgen.task import Task
-from tensorgen.tile_costs import MULTIPLY_ADD_LATENCY, least_step
+from tensorgen.tile_costs import (
+    CUT_LINE,
+    MULTIPLY_ADD_LATENCY,
+    least_step,
+    tile_cycles,
+    tiled_work,
+)
 from tests.contraction_tasks import convolution, matmul, padded, typical_core
 
 
@@ -218,3 +224,25 @@ def test_threads_transform_data_for_themselves_where_lines_cross_at_a_price() ->
         found = winograd_tiles(task, contraction, costing(crossing_line=cost), 2)
         best = cheapest(e for e in found if e.schedule.results == (3, 3)).schedule
         assert best.shares == shares, str(best)
+
+
+def test_groups_that_share_lines_of_results_come_back_to_them() -> None:
+    """Four features of a group, together with those of others in each line: tiles of rows store a
+    quarter of each line, and the next group finds it where the first cache has lost it."""
+    task = convolution((56, 56), (3, 3), channels=(4, 4), groups=32)
+    result = len(task.inputs) + len(task.stages) - 1
+    together = reordered(task, {result: Together(1, 128)})
+    contraction, core = contraction_of(together), costing()
+    assert contraction is not None
+    tile = next(t for t in estimates_of(together, core, 1) if t.rows == 4 and not t.copied)
+    work = tiled_work(
+        assign_roles(contraction, tile.vector_operand), tile.vector_operand, core.dialect
+    )
+    assert (work.rows, work.batch) == (4, 32)
+    torn = tile_cycles(work, tile, core, 4, 56)
+    for other in (
+        replace(work, batch=1),
+        replace(work, result_bytes=4096),
+        replace(work, result_distance=12544),
+    ):
+        assert torn - tile_cycles(other, tile, core, 4, 56) == CUT_LINE * 56
