@@ -39,7 +39,7 @@ def bytes_read_elsewhere(
     parts of which every thread has made."""
     if not index.coefficient(shared):
         return float(amount)
-    return 0.0 if lies_in_pieces(index, axes, shared) else amount / threads
+    return bytes_made_elsewhere(amount, index, axes, shared, threads)
 
 
 def bytes_made_elsewhere(

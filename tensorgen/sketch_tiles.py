@@ -438,9 +438,9 @@ class TileSketch:
         kernel and behind it."""
         roles, work, threads = self.roles, self.work, self.threads
         contraction = roles.contraction
-        rows_shared = not schedule.vectors_outer or schedule.row_block > 0
         all_packed = work.packs_all_rows(schedule)
-        loops = (*roles.batch, *(roles.rows if rows_shared and not all_packed else roles.vectors))
+        rows_shared = not schedule.vectors_outer or (schedule.row_block > 0 and not all_packed)
+        loops = (*roles.batch, *(roles.rows if rows_shared else roles.vectors))
         shared = next((axis for axis in loops if axis.extent > 1), None)
         if threads == 1 or shared is None:
             return 0.0

@@ -347,10 +347,8 @@ def _torn_lines(work: TiledWork, columns: int, core: Core) -> float:
     """Lines of results of which one tile of so many columns stores a few neighbours, and tiles of
     other batches (groups of channels) the others, when the first cache has lost them."""
     run = work.rows * work.element_bytes
-    torn = work.result_distance == work.element_bytes and run < LINE_BYTES
-    return (
-        float(columns) if torn and work.batch > 1 and work.result_bytes > core.first_bytes else 0.0
-    )
+    torn = work.batch > 1 and work.result_distance == work.element_bytes and run < LINE_BYTES
+    return columns if torn and work.result_bytes > core.first_bytes else 0.0
 
 
 def least_tile_cycles(work: TiledWork, core: Core, rows: int, columns: int) -> float:

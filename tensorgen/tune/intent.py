@@ -206,9 +206,9 @@ def _same_bytes(intent: Intent, sizes: tuple[int, ...]) -> Schedule:
             # A row of scores is as long as there are keys.
             ratio = intent.sizes[2] / max(sizes[2], 1)
             return replace(schedule, rows=max(1, round(schedule.rows * ratio)))
-        case RegisterTile(row_block=block, rows=rows, vector_operand=operand) if (
-            block and schedule.block_in_place
-        ):
+        case RegisterTile(
+            block_in_place=True, row_block=block, rows=rows, vector_operand=operand
+        ) if block:
             # As many blocks as before: one for each thread.
             own = 2 - operand
             ratio = sizes[own] / max(intent.sizes[own], 1)

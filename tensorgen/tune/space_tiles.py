@@ -88,14 +88,15 @@ class TileSpace:
         four times as many, and a block for each thread; 0 for rows that are no blocks."""
         found = {0}
         for variant, tiles in self.variants.items():
-            for rows, vectors in self.shapes:
+            packs, stays = tiles.may_pack_rows(self.source), tiles.may_share_rows(self.source)
+            for rows, vectors in self.shapes if packs or stays else ():
                 rule = self._rule(variant, rows, vectors)
-                if tiles.may_pack_rows(self.source):
+                if packs:
                     for blocked in row_blocks(tiles.work, rule, self.core, tiles.threads):
                         count = _blocks(tiles.work.rows, blocked)
                         found |= {count, 2 * count, 4 * count}
-                in_place = blocks_in_place(tiles.work, rule, tiles.threads)
-                if in_place is not None and tiles.may_share_rows(self.source):
+                in_place = blocks_in_place(tiles.work, rule, tiles.threads) if stays else None
+                if in_place is not None:
                     found.add(_blocks(tiles.work.rows, in_place))
         return tuple(sorted(found))
 
