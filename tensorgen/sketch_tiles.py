@@ -11,12 +11,7 @@ from math import inf, prod
 from typing import Generic, TypeVar
 
 from tensorgen.contraction import Contraction, Roles, assign_roles
-from tensorgen.crossing_lines import (
-    ALIKE,
-    READ_ELSEWHERE,
-    bytes_made_elsewhere,
-    bytes_read_elsewhere,
-)
+from tensorgen.crossing_lines import ALIKE, READ_ELSEWHERE, Team
 from tensorgen.dense_copy import is_strided, with_copy
 from tensorgen.dialects import VectorDialect
 from tensorgen.epilogue_lines import chunk_lengths
@@ -444,25 +439,18 @@ class TileSketch:
         shared = next((axis for axis in loops if axis.extent > 1), None)
         if threads == 1 or shared is None:
             return 0.0
-        held, moved = threads * self.core.near_bytes, 0.0
-        if work.result_bytes <= held:
-            index = affine(contraction.result)
-            moved = bytes_made_elsewhere(
-                work.result_bytes, index, contraction.axes, shared, threads
-            )
-            if any(
-                self.constant[f] and not contraction.factors[f].coefficient(shared) for f in (0, 1)
-            ):
-                moved *= ALIKE
+        team, result = Team.of(self.core, threads), affine(contraction.result)
+        moved = team.made_elsewhere(work.result_bytes, result, contraction.axes, shared)
+        if any(self.constant[f] and not contraction.factors[f].coefficient(shared) for f in (0, 1)):
+            moved *= ALIKE
         axes = (*contraction.axes, *roles.reduction)
         for factor in (0, 1):
             made = contraction.prologue is not None and contraction.prologue.factor == factor
             packed = all_packed and factor != self.vector
             amount = work.vector_bytes if factor == self.vector else work.row_bytes
-            if amount <= held and not (self.constant[factor] or made or packed):
+            if not (self.constant[factor] or made or packed):
                 index = contraction.factors[factor]
-                read = bytes_read_elsewhere(amount, index, axes, shared, threads)
-                moved += READ_ELSEWHERE * read
+                moved += READ_ELSEWHERE * team.read_elsewhere(amount, index, axes, shared)
         return self.core.crossing_cycles(moved, threads)
 
     def _panel_cycles(self, schedule: RegisterTile) -> float:

@@ -14,12 +14,7 @@ from itertools import product
 from math import ceil, prod
 
 from tensorgen.contraction import Contraction
-from tensorgen.crossing_lines import (
-    ALIKE,
-    READ_ELSEWHERE,
-    bytes_made_elsewhere,
-    bytes_read_elsewhere,
-)
+from tensorgen.crossing_lines import ALIKE, READ_ELSEWHERE, Team
 from tensorgen.dialects import VectorDialect
 from tensorgen.line_reads import LINE_BYTES
 from tensorgen.machine import Core
@@ -286,8 +281,8 @@ class WinogradSketch:
                 loops = 1 + len(list(parts(rows, schedule.chunk)))
                 crossing = core.crossing_cycles(lines * LINE_BYTES, threads)
                 total += (crossing + loops * core.barrier) * times
-        held = threads * core.near_bytes
-        total += core.crossing_cycles(self._elsewhere(schedule, threads, held), threads)
+        moved = self._elsewhere(schedule, Team.of(core, threads))
+        total += core.crossing_cycles(moved, threads)
         far = self._far_cycles(schedule, core, threads)
         if schedule.panels_ahead:
             return max(total, far)
@@ -295,9 +290,9 @@ class WinogradSketch:
             return max(total, far) + self._streamed(schedule, core) * min(total, far)
         return total + EXPOSED * far
 
-    def _elsewhere(self, schedule: WinogradTile, threads: int, held: float) -> float:
-        """Bytes that go to one thread from others, in front of the kernel and behind it, of tensors
-        of at most `held` bytes: threads share strips, or the features of the products."""
+    def _elsewhere(self, schedule: WinogradTile, team: Team) -> float:
+        """Bytes that go to one thread from others, in front of the kernel and behind it: threads
+        share strips, or the features of the products."""
         form = self.form
         lines = (*form.batch, *form.images, form.filtered[0].output)
         strip = next((axis for axis in lines if axis.extent > 1), lines[-1])
@@ -307,16 +302,9 @@ class WinogradSketch:
         contraction = form.contraction
         axes = (*contraction.axes, *contraction.reduction)
         data, result = contraction.factors[form.data], affine(contraction.result)
-        moved = 0.0
-        if self.data_bytes <= held:
-            asked = bytes_read_elsewhere(self.data_bytes, data, axes, read, threads)
-            moved += READ_ELSEWHERE * asked
-        if self.result_bytes <= held:
-            crossing = bytes_made_elsewhere(
-                self.result_bytes, result, contraction.axes, made, threads
-            )
-            moved += (ALIKE if made is strip else 1.0) * crossing
-        return moved
+        asked = team.read_elsewhere(self.data_bytes, data, axes, read)
+        left = team.made_elsewhere(self.result_bytes, result, contraction.axes, made)
+        return READ_ELSEWHERE * asked + (ALIKE if made is strip else 1.0) * left
 
     def _streamed(self, schedule: WinogradTile, core: Core) -> float:
         """The share of the shorter time that tiles wait which read weights once, in order: for

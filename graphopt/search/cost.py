@@ -21,7 +21,7 @@ from graphopt.search.promised import Promise, WeightOnly
 from graphopt.search.weight_copies import WeightBytes, WeightCopies
 from graphopt.work import work
 from tensorgen.attention import attention_of
-from tensorgen.crossing_lines import task_bytes_elsewhere
+from tensorgen.crossing_lines import Team, task_bytes_elsewhere
 from tensorgen.expr import Reduce
 from tensorgen.loop_cycles import StageCycles, bytes_moved
 from tensorgen.machine import Machine
@@ -142,7 +142,7 @@ class AnalyticCost:
         core = core_of(self.target, float32, workers, self.machine)
         if core is None:
             return 0.0
-        moved = task_bytes_elsewhere(task, workers, workers * core.near_bytes)
+        moved = task_bytes_elsewhere(task, Team.of(core, workers))
         return core.crossing_cycles(moved, workers) / core.frequency
 
     def _cycles(self, task: Task) -> float:

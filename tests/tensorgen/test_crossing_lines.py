@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tensorgen.crossing_lines import (
-    bytes_made_elsewhere,
-    bytes_read_elsewhere,
+    READ_ELSEWHERE,
+    Team,
     lies_in_pieces,
     task_bytes_elsewhere,
 )
@@ -31,11 +31,20 @@ def test_an_axis_of_one_element_makes_no_steps() -> None:
 
 def test_threads_read_their_own_pieces_parts_of_all_or_all() -> None:
     axes, other = (ROWS, COLUMNS), Axis(2, 3, "k")
-    assert bytes_read_elsewhere(96, INDEX, axes, ROWS, 2) == 0.0
-    assert bytes_read_elsewhere(96, INDEX, axes, COLUMNS, 2) == 48.0
-    assert bytes_read_elsewhere(96, INDEX, (*axes, other), other, 2) == 96.0
-    assert bytes_made_elsewhere(96, INDEX, axes, ROWS, 4) == 0.0
-    assert bytes_made_elsewhere(96, INDEX, axes, COLUMNS, 4) == 24.0
+    team = Team(2, 96)
+    assert team.read_elsewhere(96, INDEX, axes, ROWS) == 0.0
+    assert team.read_elsewhere(96, INDEX, axes, COLUMNS) == 48.0
+    assert team.read_elsewhere(96, INDEX, (*axes, other), other) == 96.0
+    assert Team(4, 96).made_elsewhere(96, INDEX, axes, ROWS) == 0.0
+    assert Team(4, 96).made_elsewhere(96, INDEX, axes, COLUMNS) == 24.0
+
+
+def test_what_the_caches_do_not_hold_is_with_no_core() -> None:
+    axes, other = (ROWS, COLUMNS), Axis(2, 3, "k")
+    team = Team(2, 95)
+    assert team.read_elsewhere(96, INDEX, axes, COLUMNS) == 0.0
+    assert team.read_elsewhere(96, INDEX, (*axes, other), other) == 0.0
+    assert team.made_elsewhere(96, INDEX, axes, COLUMNS) == 0.0
 
 
 def mean_task(together: bool, constant: bool = False) -> Task:
@@ -54,7 +63,14 @@ def mean_task(together: bool, constant: bool = False) -> Task:
 
 def test_a_mean_over_planes_reads_elsewhere_where_channels_are_together() -> None:
     amount = 5 * 7 * 16 * 4
-    assert task_bytes_elsewhere(mean_task(together=False), 2, 1e9) == 0.0
-    assert task_bytes_elsewhere(mean_task(together=True), 2, 1e9) == amount / 2
-    assert task_bytes_elsewhere(mean_task(together=True), 2, amount - 1) == 0.0
-    assert task_bytes_elsewhere(mean_task(together=True, constant=True), 2, 1e9) == 0.0
+    team = Team(2, 1e9)
+    assert task_bytes_elsewhere(mean_task(together=False), team) == 0.0
+    assert task_bytes_elsewhere(mean_task(together=True), team) == amount / 2
+    assert task_bytes_elsewhere(mean_task(together=True), Team(2, amount - 1)) == 0.0
+    assert task_bytes_elsewhere(mean_task(together=True, constant=True), team) == 0.0
+
+
+def test_planes_that_are_turned_are_read_again_so_that_a_part_is_paid() -> None:
+    x = Tensor(0, TensorType(float32, (16, 35)))
+    turned = Task((x.type,), (compute((35, 16), lambda p, c: x[c, p]),), (1,), (False,))
+    assert task_bytes_elsewhere(turned, Team(2, 1e9)) == READ_ELSEWHERE * 16 * 35 * 4 / 2
