@@ -21,7 +21,7 @@ FREELY_FOLDED_BYTES = 2**20
 """Up to this size a constant may be larger than what it is computed from."""
 
 MAX_FOLDED_TOTAL = 2**30
-"""Bytes of results that one folder computes in all."""
+"""Bytes of results that one folder computes in all; what contractions multiply may have as many."""
 
 MAX_FOLDED_TERMS = {"matmul": 2**33, "conv": 2**28, "einsum": 2**28}
 """Products that a contraction may add up when folded: a matrix product is fast, the others need
@@ -67,10 +67,15 @@ class ConstantFolder:
     Calling it gives an equal value; the same object if there was nothing to fold. A result is kept
     as a node if it exceeds `MAX_FOLDED_BYTES`, or if it is larger than its operands and exceeds
     `FREELY_FOLDED_BYTES`, so that folding never bloats a model; likewise if it is too much work.
+
+    What a contraction multiplies is folded however much larger it is: each run would write it to
+    memory first, and kernels could not lay it out ahead.
     """
 
     def __init__(self) -> None:
         self._known: dict[bytes, Value] = {}
+        self._unfolded: set[bytes] = set()
+        self._factors: dict[bytes, Value] = {}
         self._remaining = MAX_FOLDED_TOTAL
 
     def __call__(self, value: Value) -> Value:
@@ -92,14 +97,37 @@ class ConstantFolder:
         if not isinstance(value, Node):
             return value
         operands = tuple(self._known[operand.digest] for operand in value.inputs)
+        if value.op.family == "contraction":
+            operands = tuple(map(self._factor, operands))
         arrays = [operand.array for operand in operands if isinstance(operand, Constant)]
         wanted = len(arrays) == len(operands) and value.type.bytes <= self._remaining
         if wanted and _worth_folding(value, operands):
             self._remaining -= value.type.bytes
             return Constant(value.op.reference(*arrays, **value.keywords))
-        if all(a is b for a, b in zip(operands, value.inputs, strict=True)):
+        same = all(a is b for a, b in zip(operands, value.inputs, strict=True))
+        kept = value if same else value.op(*operands, **value.keywords)
+        if operands and all(isinstance(v, Constant) or v.digest in self._unfolded for v in operands):
+            self._unfolded.add(kept.digest)
+        return kept
+
+    def _factor(self, value: Value) -> Value:
+        """The constant that a contraction multiplies, if constants alone make it; the value itself
+        if not, or if it is too large or too much work."""
+        if value.digest not in self._unfolded:
             return value
-        return value.op(*operands, **value.keywords)
+        if value.digest not in self._factors:
+            self._factors[value.digest] = self._computed(value)
+        return self._factors[value.digest]
+
+    def _computed(self, value: Value) -> Value:
+        graph = Graph((), (value,), (), ("factor",))
+        nodes = [term for term in graph.values if isinstance(term, Node)]
+        if sum(node.type.bytes for node in nodes) > self._remaining:
+            return value
+        if not all(_may_be_read(node) for node in nodes):
+            return value
+        self._remaining -= value.type.bytes
+        return Constant(*evaluate_graph(graph, {}))
 
 
 def _worth_folding(node: Node, operands: tuple[Value, ...]) -> bool:
@@ -107,6 +135,11 @@ def _worth_folding(node: Node, operands: tuple[Value, ...]) -> bool:
     given = sum(operand.type.bytes for operand in operands)
     if size > MAX_FOLDED_BYTES or size > max(FREELY_FOLDED_BYTES, given):
         return False
+    return _may_be_read(node)
+
+
+def _may_be_read(node: Node) -> bool:
+    """Whether the operator reads few enough elements."""
     return _elements_read(node) <= MAX_FOLDED_TERMS.get(node.op.name, MAX_FOLDED_READS)
 
 

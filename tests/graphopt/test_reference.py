@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from graphopt import reference
-from graphopt.graph import Constant, Graph, Input, Value
+from graphopt.graph import Constant, Graph, Input, Node, Value
 from graphopt.ops import OP
 from graphopt.reference import ConstantFolder, evaluate_graph
 from tensorgen.types import ShapeError, TensorType, float32
@@ -60,6 +60,38 @@ def test_results_that_grow_stay_nodes() -> None:
     large = OP["broadcast_to"](f32(1), shape=(1024, 1024))
     assert isinstance(ConstantFolder()(small), Constant)
     assert ConstantFolder()(large) is large
+
+
+def test_what_a_contraction_multiplies_is_folded_however_large() -> None:
+    x = Input(0, TensorType(float32, (2, 1024)))
+    filled = OP["broadcast_to"](f32(2), shape=(1024, 512))
+    scaled = OP["mul"](filled, f32(np.arange(512)))
+    product = OP["matmul"](x, OP["transpose"](OP["transpose"](scaled, perm=(1, 0)), perm=(1, 0)))
+    folded = ConstantFolder()(product)
+    assert isinstance(folded, Node)
+    factor = folded.inputs[1]
+    assert isinstance(factor, Constant)
+    np.testing.assert_array_equal(factor.array, np.tile(2 * np.arange(512), (1024, 1)))
+
+
+def test_a_factor_beyond_the_total_or_too_much_work_is_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    x = Input(0, TensorType(float32, (2, 1024)))
+    product = OP["matmul"](x, OP["broadcast_to"](f32(2), shape=(1024, 512)))
+    with monkeypatch.context() as limits:
+        limits.setattr(reference, "MAX_FOLDED_TOTAL", 4 * 1024 * 512 - 1)
+        assert ConstantFolder()(product) is product
+    monkeypatch.setattr(reference, "MAX_FOLDED_READS", 1024 * 512 - 1)
+    assert ConstantFolder()(product) is product
+
+
+def test_a_factor_that_depends_on_an_input_is_left() -> None:
+    x = Input(0, TensorType(float32, (2, 1024)))
+    scale = Input(1, TensorType(float32, (512,)))
+    scaled = OP["mul"](OP["broadcast_to"](f32(2), shape=(1024, 512)), scale)
+    product = OP["matmul"](x, scaled)
+    assert ConstantFolder()(product) is product
 
 
 def test_work_and_total_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
