@@ -106,9 +106,13 @@ class ConstantFolder:
             return Constant(value.op.reference(*arrays, **value.keywords))
         same = all(a is b for a, b in zip(operands, value.inputs, strict=True))
         kept = value if same else value.op(*operands, **value.keywords)
-        if operands and all(isinstance(v, Constant) or v.digest in self._unfolded for v in operands):
+        if operands and all(map(self._is_constant, operands)):
             self._unfolded.add(kept.digest)
         return kept
+
+    def _is_constant(self, value: Value) -> bool:
+        """Whether constants alone make the value."""
+        return isinstance(value, Constant) or value.digest in self._unfolded
 
     def _factor(self, value: Value) -> Value:
         """The constant that a contraction multiplies, if constants alone make it; the value itself

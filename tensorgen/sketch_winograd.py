@@ -107,6 +107,14 @@ def _foldable(form: FilteredContraction, dialect: VectorDialect) -> bool:
 BLOCK_SHARE, PRODUCTS_SHARE = 1 / 2, 1 / 4
 """The parts of the second-level cache that transformed data of a block takes, and products."""
 
+AGAIN = 0.1
+"""The share that tiles wait of the time in which transformed data arrives that the second-level
+cache has lost, where they ask for their weights ahead: it is read row by row, in order."""
+
+LARGER_BLOCKS = (1.0, 2.0, 4.0)
+"""Data of a block in second-level caches where those do not hold the weights, which each further
+block reads again from afar: as many bytes as a block has are read in its stead."""
+
 FOLDED_SHARE = 1 / 8
 """The part that a block takes where parts are folded: the weights of few channels are read again
 for the next block sooner than data at many points comes back from a cache that others use, too.
@@ -118,14 +126,14 @@ def _with_results(
     work: WinogradSketch, core: Core, threads: int
 ) -> Iterator[Estimate[WinogradTile]]:
     dialect = core.dialect
-    share = FOLDED_SHARE if work.folded else BLOCK_SHARE
-    most = work.most_strips(int(core.second_cache * share))
     products = int(core.first_bytes if work.folded else core.second_cache * PRODUCTS_SHARE)
-    lengths = {most, largest_divisor(work.strips, most)}
-    blocks = {(length, 0) for length in lengths}
-    if threads > 1:
-        blocks |= {(length, 1) for length in work.lengths_apart(most, threads)}
-        blocks |= {(length, threads) for length in lengths}
+    blocks: set[tuple[int, int]] = set()
+    for most in work.longest_blocks(core):
+        lengths = {most, largest_divisor(work.strips, most)}
+        blocks |= {(length, 0) for length in lengths}
+        if threads > 1:
+            blocks |= {(length, 1) for length in work.lengths_apart(most, threads)}
+            blocks |= {(length, threads) for length in lengths}
     for length, shares in sorted(blocks):
         for height, vectors in tile_shapes(work.rows_of(length), work.features, dialect):
             if shares > 1 and not work.has_shares(shares, vectors):
@@ -209,9 +217,23 @@ class WinogradSketch:
         row = self.parts * self.padded_channels * self.element_bytes
         return row * self.strip_rows * strips
 
+    def longest_blocks(self, core: Core) -> Iterator[int]:
+        """The most strips that blocks should have: as many as the second-level cache holds the
+        transformed data of, and more where it does not hold the weights. Not of parts of windows,
+        which no tile asks for ahead: blocks of the former kind are faster there."""
+        shares = [FOLDED_SHARE if self.folded else BLOCK_SHARE]
+        if self.parts == self.points and core.passes_by(self._filtered_bytes):
+            shares += LARGER_BLOCKS
+        yield from {self.most_strips(int(core.second_cache * share)): None for share in shares}
+
     def most_strips(self, cache_bytes: int) -> int:
         """Strips of which so many bytes of a cache hold the transformed data; at least one."""
         return max(1, min(self.strips, cache_bytes // self.block_bytes(1)))
+
+    @property
+    def _filtered_bytes(self) -> int:
+        """Filtered weights of one batch."""
+        return self.parts * self.taps * self.channels * self.features * self.element_bytes
 
     def lengths_apart(self, most: int, threads: int) -> Iterator[int]:
         """The length of blocks of at most so many strips, equal ones, with which threads that have
@@ -284,8 +306,10 @@ class WinogradSketch:
         moved = self._elsewhere(schedule, Team.of(core, threads))
         total += core.crossing_cycles(moved, threads)
         far = self._far_cycles(schedule, core, threads)
+        again = self._again_cycles(schedule, core, threads)
         if schedule.panels_ahead:
-            return max(total, far)
+            return max(total + AGAIN * again, far)
+        far += again
         if schedule.chunk <= schedule.rows:
             return max(total, far) + self._streamed(schedule, core) * min(total, far)
         return total + EXPOSED * far
@@ -331,6 +355,23 @@ class WinogradSketch:
             passes *= -(-self.rows_of(schedule.strips) // schedule.chunk)
         once = core.far_cycles(own, of=weights)
         return max(first, once) + once * (passes - 1)
+
+    def _again_cycles(self, schedule: WinogradTile, core: Core, threads: int) -> float:
+        """Cycles in which transformed data arrives at one thread once more for each further block
+        of features: what the second-level cache does not hold beside products and weights of one
+        block of features."""
+        width = schedule.vectors * schedule.lanes
+        features = -(-self.features // width)
+        block = self.block_bytes(schedule.strips)
+        panel = self._weights_bytes(schedule) / self.batches / features
+        products = self.points * schedule.chunk * width * self.element_bytes
+        lost = min(max(block + panel + products - core.near_bytes, 0.0) / block, 1.0)
+        data = lost * self.block_bytes(self.strips) * self.repeated
+        if schedule.apart:
+            turns = -(-self.strips // schedule.strips) * self.repeated * schedule.shares
+            data *= schedule.shares * _share(turns, threads)
+        each = features / (schedule.shares if schedule.apart else threads)
+        return core.far_cycles(max(each - 1, 0.0) * data, of=block)
 
     @cached_property
     def _data_cycles(self) -> float:
