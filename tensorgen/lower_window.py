@@ -88,7 +88,12 @@ def lower_window_tile(
     outer = tuple(numbers.axis(axis.name, axis.extent) for axis in window.outer)
     axes: dict[Axis, Expr] = dict(zip(window.outer, outer, strict=True))
     axes[NO_AXIS] = const(0, int64)
-    body = _WindowLowering(schedule, window, numbers, inputs, output, axes).plane()
+    lowering = _WindowLowering(schedule, window, numbers, inputs, output, axes)
+    if schedule.parallel > len(outer):
+        blocks, body = lowering.row_blocks()
+        outer = (*outer, blocks)
+    else:
+        body = lowering.plane()
     shared = min(schedule.parallel, len(outer))
     body = nested(outer[shared:], body, LoopKind.SERIAL)
     body = nested(outer[:shared], body, LoopKind.PARALLEL)
@@ -144,17 +149,34 @@ class _WindowLowering:
     def plane(self) -> tuple[Stmt, ...]:
         """All tiles of one plane."""
         result: list[Stmt] = []
-        extent = self.window.rows.output.extent
-        for span, inside in self._row_spans(extent):
+        for span, inside in self._row_spans():
             row, loops = self._position("r", span)
-            tiles: list[Stmt] = []
-            for run in self.schedule.columns:
-                for part, taken in self._column_spans(run):
-                    column, across = self._position("c", part)
-                    tile = _Tile(row, column, run.lanes, run.count, inside, taken)
-                    tiles.extend(nested(across, self._tile(tile), LoopKind.SERIAL))
-            result.extend(nested(loops, tuple(tiles), LoopKind.SERIAL))
+            result.extend(nested(loops, self._row_of_tiles(row, inside), LoopKind.SERIAL))
         return tuple(result)
+
+    def row_blocks(self) -> tuple[Axis, tuple[Stmt, ...]]:
+        """A loop over all rows of tiles of a plane, and its body, which looks where it is: threads
+        share one loop, not several."""
+        rows = list(self._row_spans())
+        loop = self.numbers.axis("r_o", sum(span.blocks for span, _ in rows))
+        body: tuple[Stmt, ...] = ()
+        first = loop.extent
+        for span, inside in reversed(rows):
+            last, first = first, first - span.blocks
+            row = simplify((loop - first) * span.length + span.start)
+            tiles = self._row_of_tiles(row, inside)
+            body = (If(loop < last, tiles, body),) if body else tiles
+        return loop, body
+
+    def _row_of_tiles(self, row: Expr, inside: Inside) -> tuple[Stmt, ...]:
+        """The tiles of a row, at all columns."""
+        tiles: list[Stmt] = []
+        for run in self.schedule.columns:
+            for part, taken in self._column_spans(run):
+                column, across = self._position("c", part)
+                tile = _Tile(row, column, run.lanes, run.count, inside, taken)
+                tiles.extend(nested(across, self._tile(tile), LoopKind.SERIAL))
+        return tuple(tiles)
 
     def _position(self, name: str, span: Span) -> tuple[Expr, tuple[Axis, ...]]:
         """The first element of a block, and the loop over the blocks if there are several."""
@@ -163,12 +185,12 @@ class _WindowLowering:
         loop = self.numbers.axis(f"{name}_o", span.blocks)
         return simplify(loop * span.length + span.start), (loop,)
 
-    def _row_spans(self, extent: int) -> Iterator[tuple[Span, Inside]]:
+    def _row_spans(self) -> Iterator[tuple[Span, Inside]]:
         """Runs of row blocks whose taps are inside alike."""
         rows = self.window.rows
         blocks = [
             (start, length)
-            for span in spans(extent, self.schedule.rows)
+            for span in spans(rows.output.extent, self.schedule.rows)
             for start, length in _blocks(span)
         ]
         patterns = [

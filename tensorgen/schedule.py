@@ -263,8 +263,8 @@ class WindowTile:
     """Windows over planes: `rows` rows of results and one vector of columns in registers, the taps
     written out, each vector of the plane loaded once for all rows that need it.
 
-    `columns` covers a row of the result; runs may overlap, what they share is computed twice. The
-    `parallel` outermost loops share the threads.
+    `columns` covers a row of the result; runs may overlap, what they share is computed twice.
+    Threads share the `parallel` outermost loops, the last of which is that over rows of tiles.
     """
 
     rows: int

@@ -90,13 +90,12 @@ def default_schedule(
     `machine` has the constants to estimate with; None means those that are typical for the target.
     `filtering` allows minimal filtering of convolutions, which rounds more.
     """
-    parallel = is_shared(task, threads)
+    workers = threads if is_shared(task, threads) else 1
     window = tiled_window_of(task)
     if window is not None:
         dialect = target_vectors(target, window.dtype)
         assert dialect is not None, "windows are of types that have vectors"
-        return window_schedule(window, dialect, parallel)
-    workers = threads if parallel else 1
+        return window_schedule(window, dialect, workers)
     best = contraction_estimate(task, target, workers, machine=machine, filtering=filtering)
     if best is not None:
         return best.schedule

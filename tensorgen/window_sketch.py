@@ -8,6 +8,7 @@ same order everywhere. What it does not: recognise windows (`window`) or make lo
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from math import prod
 
 from tensorgen.dialects import VectorDialect
@@ -32,13 +33,35 @@ TILE_CYCLES = 8.0
 """Cycles of a tile beside its taps: loop control, and the store of each row."""
 
 
-def window_schedule(window: Window, dialect: VectorDialect, parallel: bool) -> WindowTile:
-    """The tile of a window: as many rows as fit, all tiles about equally high."""
-    return WindowTile(
-        rows=_tile_rows(window, dialect),
-        columns=tuple(column_runs(window.columns.output.extent, vector_widths(dialect))),
-        parallel=len(window.outer) if parallel else 0,
-    )
+UNEVEN = 1.1
+"""Threads share rows of tiles, too, where planes alone leave one of them with so many times the
+work."""
+
+
+def window_schedule(window: Window, dialect: VectorDialect, threads: int) -> WindowTile:
+    """The tile of a window: as many rows as fit, all tiles about equally high. Threads share
+    planes, and rows of tiles where these are too few.
+    """
+    columns = tuple(column_runs(window.columns.output.extent, vector_widths(dialect)))
+    tile = WindowTile(_tile_rows(window, dialect), columns, 0)
+    if threads == 1:
+        return tile
+    planes, rows = (replace(tile, parallel=len(window.outer) + more) for more in (0, 1))
+    even = window_share(window, planes, threads) < UNEVEN * window_share(window, rows, threads)
+    return planes if even else rows
+
+
+def window_share(window: Window, schedule: WindowTile, threads: int) -> float:
+    """The part of all tiles that the busiest thread has."""
+    units = prod(axis.extent for axis in window.outer[: schedule.parallel])
+    if schedule.parallel > len(window.outer):
+        units *= row_blocks(window, schedule)
+    return -(-units // threads) / units if schedule.parallel else 1.0
+
+
+def row_blocks(window: Window, schedule: WindowTile) -> int:
+    """Rows of tiles in a plane."""
+    return -(-window.rows.output.extent // schedule.rows)
 
 
 def vector_widths(dialect: VectorDialect) -> tuple[tuple[int, bool], ...]:

@@ -414,15 +414,17 @@ MOST_FACTORS = 8
 
 
 def power(base: Sum, exponent: Sum) -> Sum:
-    """A power with a small whole exponent as a product, with exponent 1/2 as a root."""
+    """A power as a product: of the base as often as a small exponent is whole, and of roots for the
+    quarters that are left."""
     match exponent:
         case (Product(coefficient=value) as only,) if only.is_plain and not only.factors:
-            count = abs(value)
-            if value == Fraction(1, 2):
-                return called("sqrt", [base])
-            if count.denominator == 1 and count <= MOST_FACTORS:
-                factor = base if value > 0 else inverse(base)
-                return reduce(product, [factor] * int(count))
+            if value and (4 * value).denominator == 1 and abs(value) <= MOST_FACTORS:
+                whole, quarters = divmod(int(4 * abs(value)), 4)
+                root = called("sqrt", [base]) if quarters else base
+                factors = [base] * whole
+                factors += [root] if quarters & 2 else []
+                factors += [called("sqrt", [root])] if quarters & 1 else []
+                return reduce(product, [f if value > 0 else inverse(f) for f in factors])
         case _:
             pass
     return atom(Call("pow", (base, exponent)))

@@ -116,10 +116,21 @@ class Values:
                 return left // right if name == "floordiv" else left % right
             case "pow", [base, int(exponent)]:
                 return _power(base, exponent)
-            case "pow", [base, Fraction(numerator=1, denominator=2)]:
-                return self.call("sqrt", [base])
+            case "pow", [base, Fraction(denominator=2 | 4) as exponent]:
+                return self._roots(base, exponent)
             case _:
                 return self._drawn((name, *args), WHOLE)
+
+    def _roots(self, base: Number, exponent: Fraction) -> Number:
+        """A power of a number to some halves or quarters, by roots. Raises NoValue."""
+        whole, quarters = divmod(int(4 * abs(exponent)), 4)
+        root = self.call("sqrt", [base])
+        power = _power(base, whole)
+        if quarters & 2:
+            power *= root
+        if quarters & 1:
+            power *= self.call("sqrt", [root])
+        return power if exponent > 0 else _quotient(1, power)
 
     # Forms
 

@@ -62,7 +62,8 @@ def _local_response(node: OnnxNode) -> tuple[Value, ...]:
         raise node.error("x of shape (n, c, …) and size of at least 1", f"{x.type}, size {size}")
     channels = x.type.shape[1]
     inner = prod(x.type.shape[2:])
-    squares = reshape(apply("mul", x, x), (x.type.shape[0], 1, channels, inner))
+    planes = reshape(x, (x.type.shape[0], 1, channels, inner))
+    squares = apply("mul", planes, planes)
     # Beyond the first and last channel there is nothing, so a wider window changes nothing.
     before, after = min((size - 1) // 2, channels), min(size // 2, channels)
     sums = OP["sum_pool"](
@@ -72,9 +73,10 @@ def _local_response(node: OnnxNode) -> tuple[Value, ...]:
         pads=(before, 0, after, 0),
         dilations=(1, 1),
     )
-    weighted = with_scalar("mul", reshape(sums, x.type.shape), node.number("alpha", 1e-4) / size)
+    weighted = with_scalar("mul", sums, node.number("alpha", 1e-4) / size)
     base = with_scalar("add", weighted, node.number("bias", 1.0))
-    return (apply("div", x, with_scalar("pow", base, node.number("beta", 0.75))),)
+    divided = apply("div", planes, with_scalar("pow", base, node.number("beta", 0.75)))
+    return (reshape(divided, x.type.shape),)
 
 
 def _lp_normalization(node: OnnxNode) -> tuple[Value, ...]:

@@ -38,7 +38,7 @@ from tensorgen.target import Target
 from tensorgen.task import Task
 from tensorgen.types import float32
 from tensorgen.typical_machine import typical_machine
-from tensorgen.window_sketch import window_cycles, window_schedule
+from tensorgen.window_sketch import window_cycles, window_schedule, window_share
 
 
 class CostModel(Protocol):
@@ -105,7 +105,7 @@ class AnalyticCost:
             loops = 1 if shared_rows(task) else len(task.stages)
             overhead += loops * self.constants.barrier_seconds
             overhead += self._crossing_seconds(task, workers)
-        computing = self._cycles(task) / workers / self._loops.frequency
+        computing = self._cycles(task, workers) / self._loops.frequency
         return overhead + max(computing, sum(near) + far)
 
     def copying(self, weights: WeightBytes) -> float:
@@ -145,16 +145,17 @@ class AnalyticCost:
         moved = task_bytes_elsewhere(task, Team.of(core, workers))
         return core.crossing_cycles(moved, workers) / core.frequency
 
-    def _cycles(self, task: Task) -> float:
-        """Cycles of one core for windows and loops."""
+    def _cycles(self, task: Task, workers: int) -> float:
+        """Cycles of the busiest worker for windows and loops."""
         window = tiled_window_of(task)
         if window is None:
             rows = shared_rows(task) if len(task.stages) > 1 else 0
             lanes = (stage_loops(stage, rows, False, False).lanes for stage in task.stages)
-            return sum(map(self._loops.along, lanes, task.stages))
+            return sum(map(self._loops.along, lanes, task.stages)) / workers
         core = core_of(self.target, window.dtype, 1, self.machine)
         assert core is not None, "windows are of types that have vectors"
-        return window_cycles(window, window_schedule(window, core.dialect, False), core)
+        schedule = window_schedule(window, core.dialect, workers)
+        return window_cycles(window, schedule, core) * window_share(window, schedule, workers)
 
     def _rest_of_attention(self, task: Task) -> float:
         """Cycles of one core for the stages of attention that are no contractions."""

@@ -24,6 +24,7 @@ from tensorgen.window_sketch import (
     vector_widths,
     window_cycles,
     window_schedule,
+    window_share,
 )
 
 MOST_ROWS_TRIED = 12
@@ -58,7 +59,7 @@ class WindowSpace:
     @cached_property
     def rule(self) -> WindowTile:
         """The tile with zero trials."""
-        return window_schedule(self.window, self.dialect, self.threads > 1)
+        return window_schedule(self.window, self.dialect, self.threads)
 
     @cached_property
     def heights(self) -> tuple[int, ...]:
@@ -82,7 +83,7 @@ class WindowSpace:
 
     def sketch(self) -> Sketch:
         """The sketch of these tiles."""
-        shared = len(self.window.outer) if self.threads > 1 else 0
+        shared = len(self.window.outer) + 1 if self.threads > 1 else 0
         knobs = (
             Knob("rows", self.heights),
             Knob("lanes", tuple(self.covers)),
@@ -108,8 +109,7 @@ class WindowSpace:
         """The estimate: computing and moving, of which the longer one hides the other."""
         assert isinstance(schedule, WindowTile)
         threads = self.threads if schedule.parallel else 1
-        units = prod(axis.extent for axis in self.window.outer[: schedule.parallel])
-        share = -(-units // threads) / units
+        share = window_share(self.window, schedule, threads)
         cycles = window_cycles(self.window, schedule, self.core) * share
         # The estimate counts lanes; shorter vectors take as long as whole ones.
         lanes = sum(run.vectors * run.lanes for run in schedule.columns)

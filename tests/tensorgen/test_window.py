@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from tensorgen.dialects import vector_dialect
 from tensorgen.expr import Fold
+from tensorgen.loop import has_parallel_loop
 from tensorgen.lower import lower
 from tensorgen.memory_order import Together, reordered
 from tensorgen.module import module_files, source_flags
@@ -26,7 +27,7 @@ from tensorgen.target import Target
 from tensorgen.task import Task
 from tensorgen.types import float32, float64, int32
 from tensorgen.window import window_of
-from tensorgen.window_sketch import column_runs, window_cycles, window_schedule
+from tensorgen.window_sketch import column_runs, window_cycles, window_schedule, window_share
 from tests.compiled_kernels import (
     ISA_TARGETS,
     Case,
@@ -56,7 +57,7 @@ def tile_of(task: Task, isa: str) -> WindowTile:
     assert window is not None, str(task)
     dialect = vector_dialect(isa, window.dtype)
     assert dialect is not None
-    return window_schedule(window, dialect, parallel=False)
+    return window_schedule(window, dialect, 1)
 
 
 @cache
@@ -158,13 +159,25 @@ def test_tiles_compute_the_window(name: str, isa: str) -> None:
         np.testing.assert_array_equal(result, expected)
 
 
+def shares_rows(task: Task, isa: str) -> WindowTile:
+    """The tile of a window whose rows of tiles are shared, as planes are."""
+    window = window_of(task)
+    assert window is not None, str(task)
+    return replace(tile_of(task, isa), parallel=len(window.outer) + 1)
+
+
 @settings(max_examples=60, deadline=None)
-@given(task=window_tasks(), isa=st.sampled_from(ISAS), seed=st.integers(0, 99))
-def test_tiles_of_any_window_compute_it_within_its_buffers(task: Task, isa: str, seed: int) -> None:
+@given(
+    task=window_tasks(), isa=st.sampled_from(ISAS), shared=st.booleans(), seed=st.integers(0, 99)
+)
+def test_tiles_of_any_window_compute_it_within_its_buffers(
+    task: Task, isa: str, shared: bool, seed: int
+) -> None:
     if window_of(task) is None:
         return
     arrays = whole_numbers(task, seed)
-    found = Case.of(task, tile_of(task, isa)).interpret(arrays)
+    tile = shares_rows(task, isa) if shared else tile_of(task, isa)
+    found = Case.of(task, tile).interpret(arrays)
     for result, expected in zip(found, evaluate_task(task, arrays), strict=True):
         np.testing.assert_array_equal(result, expected)
 
@@ -177,6 +190,37 @@ def test_compiled_tiles_compute_the_window(isa: str, tmp_path: Path) -> None:
         arrays = whole_numbers(case.task, seed=number)
         (found,), (expected,) = kernels.run(number, arrays), evaluate_task(case.task, arrays)
         assert_same(found, expected, tolerance=0)
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+def test_threads_share_rows_of_tiles(threads: int, tmp_path: Path) -> None:
+    """In one loop, whatever taps are outside: a race between threads would be a wrong result."""
+    isa = runnable_isas()[-1]
+    cases = [Case.of(task, shares_rows(task, isa)) for task in TASKS.values()]
+    target = Target.named(ISA_TARGETS[isa])
+    kernels = CompiledKernels(cases, tmp_path, target=target, threads=threads)
+    for number, case in enumerate(cases):
+        assert has_parallel_loop(case.lowered.kernel.body)
+        arrays = whole_numbers(case.task, seed=number)
+        (found,), (expected,) = kernels.run(number, arrays), evaluate_task(case.task, arrays)
+        assert_same(found, expected, tolerance=0)
+
+
+@pytest.mark.parametrize(
+    ("planes", "rows", "threads", "shared"),
+    [(1, 64, 2, 1), (1, 64, 1, 0), (64, 64, 2, 1), (3, 64, 2, 2), (2, 64, 2, 1), (2, 64, 3, 2)],
+)
+def test_rows_are_shared_where_planes_are_too_few(
+    planes: int, rows: int, threads: int, shared: int
+) -> None:
+    """Planes are one loop, or none if there is one."""
+    axes = (Spatial(rows, 3, 1, 1, 1), Spatial(40, 3, 1, 1, 1))
+    window = window_of(window_task(axes, planes=(1, planes), weighted=True))
+    core = typical_core("avx512")
+    assert window is not None
+    schedule = window_schedule(window, core.dialect, threads)
+    assert schedule.parallel == shared
+    assert window_share(window, schedule, threads) <= 1.2 / threads
 
 
 @pytest.mark.parametrize("isa", RUNNABLE)
@@ -348,6 +392,6 @@ def test_more_work_is_estimated_to_take_longer() -> None:
     for size in (16, 32, 64):
         window = window_of(window_task(square(size, 3, 1, 1), weighted=True))
         assert window is not None
-        cycles.append(window_cycles(window, window_schedule(window, core.dialect, False), core))
+        cycles.append(window_cycles(window, window_schedule(window, core.dialect, 1), core))
     assert cycles == sorted(cycles)
     assert cycles[2] > 3 * cycles[1]

@@ -66,6 +66,11 @@ def test_functions_are_what_the_algebra_knows_of_them(values: Values) -> None:
     assert values.call("pow", [half, Fraction(3)]) == half**3
     assert values.call("pow", [half, -1]) == 1 / half
     assert values.call("pow", [half, Fraction(1, 2)]) == values.call("sqrt", [half])
+    root = values.call("sqrt", [half])
+    fourth = values.call("sqrt", [root])
+    assert values.call("pow", [half, Fraction(3, 4)]) == root * fourth
+    assert values.call("pow", [half, Fraction(7, 4)]) == half * root * fourth
+    assert values.call("pow", [half, Fraction(-3, 2)]) == 1 / (half * root)
     assert values.call("inverse", [half]) == Fraction(2, 5)
     assert values.call("bitnot", [values.call("bitnot", [5])]) == 5
     assert values.call("lt", [1, half]) == 1
