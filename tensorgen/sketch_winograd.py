@@ -59,6 +59,10 @@ longer one does not cover where one tile after the other reads the next weights:
 ahead what is read in order. The second is where a step reads a part of a line only: there it is
 anything from none to twice the shorter time."""
 
+PHASES_STORE = 8.0
+"""Cycles to store one element of a dilated window's results, which lie apart and are looked at one
+by one whether they are inside."""
+
 IN_ORDER = 3.0
 """Cycles to copy or store a vector of channels or features that are neighbours in memory."""
 
@@ -195,8 +199,12 @@ class WinogradSketch:
         if form.channels and data.coefficient(form.channels[-1]) == 1:
             turned_data = False
             self.relay = IN_ORDER / lanes
-        turned_results = dialect.transposes and result.coefficient(column.output) == 1
+        turned_results = (
+            dialect.transposes and result.coefficient(column.output) == 1 and self.inner.phases == 1
+        )
         self.store = TURNED_RESULT * core.costs.shuffle if turned_results else TRANSPOSED_STORE
+        if self.inner.phases > 1:
+            self.store = PHASES_STORE
         if form.features and result.coefficient(form.features[-1]) == 1:
             turned_results = False
             self.store = IN_ORDER / lanes

@@ -83,10 +83,16 @@ def print_kernel(case: Case, name: str, spelling: Spelling) -> Kernel:
 
 
 def kernels_module(
-    cases: Sequence[Case], target: Target, *, strict: bool = False, threads: int = 1
+    cases: Sequence[Case],
+    target: Target,
+    *,
+    strict: bool = False,
+    threads: int = 1,
+    in_place: bool = False,
 ) -> Module:
-    """A library with one kernel for each case. Its steps call them on nothing: never run them."""
-    spelling = Spelling(target.isa, strict)
+    """A library with one kernel for each case. Its steps call them on nothing: never run them.
+    Results may be `in_place` of operands if it says so."""
+    spelling = Spelling(target.isa, strict, in_place=in_place)
     kernels = tuple(
         print_kernel(case, f"kernel_{number}", spelling) for number, case in enumerate(cases)
     )

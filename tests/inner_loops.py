@@ -17,11 +17,17 @@ _COMMENT = re.compile(r"#(?![-\d])|@|//")
 
 
 def assemblies_of(
-    cases: Sequence[Case], target: Target, compiler: str, folder: Path, *flags: str
+    cases: Sequence[Case],
+    target: Target,
+    compiler: str,
+    folder: Path,
+    *flags: str,
+    threads: int = 1,
+    in_place: bool = False,
 ) -> list[str]:
-    """The assembly of each case's kernel, all compiled at once, with their library's flags and
-    these."""
-    module = kernels_module(cases, target)
+    """The assembly of each case's kernel, all compiled at once, for so many threads, with their
+    library's flags and these; perhaps with results `in_place` of operands."""
+    module = kernels_module(cases, target, threads=threads, in_place=in_place)
     for name, content in module_files(module).items():
         (folder / name).write_bytes(content)
     source = "cases_kernels.c"

@@ -58,7 +58,7 @@ def mean_task(together: bool, constant: bool = False) -> Task:
 
         return reduce_sum((5, 7), element)
 
-    return Task((x.type,), (compute((16,), body),), (1,), (constant,))
+    return Task((x.type,), (compute((16,), body),), (0,), (constant,))
 
 
 def test_a_mean_over_planes_reads_elsewhere_where_channels_are_together() -> None:
@@ -72,5 +72,5 @@ def test_a_mean_over_planes_reads_elsewhere_where_channels_are_together() -> Non
 
 def test_planes_that_are_turned_are_read_again_so_that_a_part_is_paid() -> None:
     x = Tensor(0, TensorType(float32, (16, 35)))
-    turned = Task((x.type,), (compute((35, 16), lambda p, c: x[c, p]),), (1,), (False,))
+    turned = Task((x.type,), (compute((35, 16), lambda p, c: x[c, p]),), (0,), (False,))
     assert task_bytes_elsewhere(turned, Team(2, 1e9)) == READ_ELSEWHERE * 16 * 35 * 4 / 2

@@ -33,7 +33,7 @@ static const tiny_info info = {
     2u,
     outputs,
     "abababababababababababababababababababababababababababababababab",
-    "4ad99e73ea0316930a906e54b5528d469d8606e79fd71acd60fba43b237b4e04",
+    "0ba72a61ae99aaab91d8bd6df21b0a2fd35e90aa9d400ea3d54b85cada397982",
     "dae0392651095566d7966a12709f26724ea83c05f1bd7b5ca705860883f83fb1"
 };
 

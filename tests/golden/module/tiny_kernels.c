@@ -30,8 +30,9 @@
 /* A loop that may be vectorized need not be. */
 #pragma clang diagnostic ignored "-Wpass-failed"
 #elif defined(__GNUC__)
-/* Elements carried from one step of a loop to the next would push sums out of the registers. */
-#pragma GCC optimize("no-predictive-commoning")
+/* Elements carried from one step of a loop to the next would push sums out of the registers; so
+ * would a register that a whole function has, and not one loop after the other. */
+#pragma GCC optimize("no-predictive-commoning", "ira-region=all")
 #endif
 
 #if defined(__GNUC__)
