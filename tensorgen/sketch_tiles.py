@@ -181,7 +181,7 @@ class TileSketch:
         if together is not None:
             roles = _read_together(roles, together)
         turned = together is not None
-        work = tiled_work(roles, vector, core.dialect)
+        work = tiled_work(roles, vector, core.dialect, threads)
         outer = _vectors_outer(work)
         prologues = tuple(prologue_costs(roles, outer, core, threads, turned))
         return TileSketch(
@@ -360,8 +360,9 @@ class TileSketch:
         """Whether the other order of the loops over tiles is worth an estimate: results go on from
         tile to tile in it, where the core stores in new pages at a price."""
         plain = schedule.source is not VectorSource.RUNTIME and not schedule.prologue
-        jumps = schedule.vectors_outer and self.work.contiguous and bool(self.roles.rows)
-        far = self.work.result_bytes > self.core.near_bytes
+        outer = schedule.vectors_outer
+        jumps = self.work.jumps(outer) and outer == self.work.contiguous and bool(self.roles.rows)
+        far = self.work.own_results > self.core.near_bytes
         return plain and jumps and far and self.core.costs.result_line > 0.0
 
     def may_pack_rows(self, source: VectorSource) -> bool:

@@ -52,6 +52,10 @@ LATE_STEP, LATE_LINE = 0.25, 0.5
 instructions of their own: for panels, and for each line of vectors in place. (Measured for these:
 none to two and a half, as the pages of the data lie in the caches.)"""
 
+ALL_COLUMNS = 4.0
+"""A line of results takes so many times as long where tiles side by side store in the pages of all
+columns: there are more than a core has translations of at hand."""
+
 CUT_LINE = 12.0
 """Cycles that it takes to come back to a line of which the panel before has read or stored the
 first part, where lines collide in the first-level cache."""
@@ -84,8 +88,9 @@ class TiledWork:
     (`vector_steps`), and in the other one (`row_steps`). Of the vectors, read in place, the part
     `across` lies across two lines. All rows span `row_span` bytes, all columns `vector_span`. All
     elements of the factors have `row_bytes` and `vector_bytes`. In the result rows lie
-    `result_distance` bytes apart, and all of it has `result_bytes`; the epilogue reads `residuals`
-    operands as large as that."""
+    `result_distance` bytes apart and columns `column_distance`, and all of it has `result_bytes`,
+    of which each thread makes `own_results`; the epilogue reads `residuals` operands as large as
+    that."""
 
     depth: int
     batch: int
@@ -109,8 +114,17 @@ class TiledWork:
     row_bytes: int
     vector_bytes: int
     result_distance: int
+    column_distance: int
     result_bytes: int
+    own_results: float
     residuals: int
+
+    def jumps(self, vectors_outer: bool) -> bool:
+        """Whether a tile stores a line for each of several rows, or columns, which may lie far from
+        those of the tile before it."""
+        if self.contiguous:
+            return vectors_outer
+        return self.result_distance == self.element_bytes
 
     def step_bytes(self, schedule: RegisterTile, rows: int, core: Core) -> float:
         """Bytes of the lines that one step of a tile reads, and which no step before it has left in
@@ -180,15 +194,17 @@ class TiledWork:
         return panel + LINE_BYTES * self.row_reads.lines(rows, remembered)
 
 
-def tiled_work(roles: Roles, vector: int, dialect: VectorDialect) -> TiledWork:
-    """That of a contraction with factor `vector` along the lanes."""
+def tiled_work(roles: Roles, vector: int, dialect: VectorDialect, threads: int) -> TiledWork:
+    """That of a contraction with factor `vector` along the lanes, for so many threads."""
     factors, column = roles.contraction.factors, roles.vectors[-1]
     element_bytes = roles.contraction.dtype.bytes
     distance = None
     turned = False
     apart = 0
+    result = affine(roles.contraction.result)
+    result_bytes = prod(axis.extent for axis in roles.contraction.axes) * element_bytes
     if roles.rows:
-        apart = abs(affine(roles.contraction.result).coefficient(roles.rows[-1]))
+        apart = abs(result.coefficient(roles.rows[-1]))
         turned = dialect.transposes and apart == 1
         distance = abs(factors[1 - vector].coefficient(roles.rows[-1])) * element_bytes
     return TiledWork(
@@ -198,7 +214,7 @@ def tiled_work(roles: Roles, vector: int, dialect: VectorDialect) -> TiledWork:
         outer_columns=prod(axis.extent for axis in roles.vectors[:-1]),
         rows=roles.rows[-1].extent if roles.rows else 1,
         columns=column.extent,
-        contiguous=affine(roles.contraction.result).coefficient(column) == 1,
+        contiguous=result.coefficient(column) == 1,
         turned=turned,
         element_bytes=element_bytes,
         pack=1.0 / dialect.lanes * 2 if factors[vector].coefficient(column) == 1 else 1.2,
@@ -222,7 +238,9 @@ def tiled_work(roles: Roles, vector: int, dialect: VectorDialect) -> TiledWork:
         row_bytes=factor_bytes(roles, 1 - vector),
         vector_bytes=factor_bytes(roles, vector),
         result_distance=apart * element_bytes,
-        result_bytes=prod(axis.extent for axis in roles.contraction.axes) * element_bytes,
+        column_distance=abs(result.coefficient(column)) * element_bytes,
+        result_bytes=result_bytes,
+        own_results=result_bytes / threads,
         residuals=len(epilogue_operands(roles.contraction)),
     )
 
@@ -319,12 +337,17 @@ def _jumped_lines(
     work: TiledWork, schedule: RegisterTile, rows: int, columns: int, core: Core
 ) -> float:
     """Lines beyond the second-level cache that one tile stores in pages in which the one before it
-    has not stored: half of them where it has asked for them."""
-    jumps = work.contiguous and schedule.vectors_outer
-    if not jumps or work.result_bytes <= core.near_bytes:
+    has not stored, or has if columns are far from each other: half of them where it has asked for
+    them."""
+    if work.own_results <= core.near_bytes or not work.jumps(schedule.vectors_outer):
         return 0.0
     lines = rows * columns * work.element_bytes / LINE_BYTES
-    lines *= min(work.result_distance / PAGE_BYTES, 1.0)
+    distance = work.result_distance
+    if not work.contiguous:
+        distance = work.column_distance
+        if not schedule.vectors_outer and work.columns > schedule.vectors * core.dialect.lanes:
+            lines *= ALL_COLUMNS
+    lines *= min(distance / PAGE_BYTES, 1.0)
     return lines / 2 if schedule.epilogue_ahead else lines
 
 

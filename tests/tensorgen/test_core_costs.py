@@ -15,13 +15,14 @@ from tensorgen.sketch_tiles import Estimate, cheapest, cheapest_tile, register_t
 from tensorgen.sketch_winograd import AGAIN, winograd_sketches, winograd_tiles
 from tensorgen.task import Task
 from tensorgen.tile_costs import (
+    ALL_COLUMNS,
     CUT_LINE,
     MULTIPLY_ADD_LATENCY,
     least_step,
     tile_cycles,
     tiled_work,
 )
-from tests.contraction_tasks import convolution, matmul, padded, typical_core
+from tests.contraction_tasks import convolution, matmul, padded, typical_core, with_epilogue
 
 
 def costing(**costs: float) -> Core:
@@ -259,9 +260,8 @@ def test_groups_that_share_lines_of_results_come_back_to_them() -> None:
     contraction, core = contraction_of(together), costing()
     assert contraction is not None
     tile = next(t for t in estimates_of(together, core, 1) if t.rows == 4 and not t.copied)
-    work = tiled_work(
-        assign_roles(contraction, tile.vector_operand), tile.vector_operand, core.dialect
-    )
+    roles = assign_roles(contraction, tile.vector_operand)
+    work = tiled_work(roles, tile.vector_operand, core.dialect, 1)
     assert (work.rows, work.batch) == (4, 32)
     torn = tile_cycles(work, tile, core, 4, 56)
     for other in (
@@ -270,3 +270,28 @@ def test_groups_that_share_lines_of_results_come_back_to_them() -> None:
         replace(work, result_distance=12544),
     ):
         assert torn - tile_cycles(other, tile, core, 4, 56) == CUT_LINE * 56
+
+
+def test_results_turned_into_planes_store_in_the_pages_of_all_columns() -> None:
+    """A line in each plane, for each tile, where the second cache does not hold the thread's own
+    results; several times as dear where tiles go over all columns before the next rows."""
+    core = costing(result_line=9.0)
+    task = with_epilogue(matmul((), 12544, 96, 16, constant=(False, True)), "transpose")
+    contraction = contraction_of(task)
+    assert contraction is not None
+    roles = assign_roles(contraction, 1)
+    planes = tiled_work(roles, 1, core.dialect, 1)
+    assert (planes.result_distance, planes.column_distance) == (4, 4 * 12544)
+    shared = tiled_work(roles, 1, core.dialect, 8)
+    outside = next(
+        t for t in estimates_of(task, core, 1)
+        if (t.rows, t.vectors, t.vector_operand) == (14, 2, 1) and t.vectors_outer
+    )  # fmt: skip
+    inside = replace(outside, vectors_outer=False)
+    lines = 14 * 32 * 4 / 64
+    for tile, times in ((outside, 1.0), (inside, ALL_COLUMNS)):
+        near, far = (tile_cycles(work, tile, core, 14, 32) for work in (shared, planes))
+        assert far - near == pytest.approx(9.0 * times * lines)
+    asked = replace(outside, epilogue_ahead=True)
+    near, far = (tile_cycles(work, asked, core, 14, 32) for work in (shared, planes))
+    assert far - near == pytest.approx(9.0 * lines / 2)
