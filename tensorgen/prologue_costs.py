@@ -11,6 +11,7 @@ from math import prod
 from tensorgen.contraction import Roles
 from tensorgen.machine import Core
 from tensorgen.prologue import Prologue, Slab
+from tensorgen.shares import busiest_share
 
 COPY, FAR_COPY = 0.35, 0.7
 """Cycles to make one element of a prologue in the second-level cache, and beyond it."""
@@ -40,7 +41,7 @@ def prologue_costs(
         fixed = moving[:inside]
         size = Slab.of(prologue, fixed).size
         units = prod(axis.extent for axis in fixed)
-        share = -(-units // threads) / units
+        share = busiest_share(units, threads)
         near = size * element <= core.second_cache
         each = (COPY if near else FAR_COPY) + (core.dialect.turned_copy if turned else 0.0)
         if threads > 1 and not inside:

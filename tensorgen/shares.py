@@ -73,3 +73,8 @@ def _first(work: Work, count: int) -> float:
         total += _first(part, taken)
         count -= taken
     return total
+
+
+def busiest_share(units: int, threads: int) -> float:
+    """The part of equal pieces of work that the thread with the most of them has."""
+    return -(-units // threads) / units

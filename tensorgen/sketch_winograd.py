@@ -21,6 +21,7 @@ from tensorgen.machine import Core
 from tensorgen.minimal_filtering import Row
 from tensorgen.prologue_costs import EXPOSED
 from tensorgen.schedule import WinogradTile
+from tensorgen.shares import busiest_share
 from tensorgen.simplify import affine
 from tensorgen.sketch_tiles import Estimate, tile_shapes
 from tensorgen.task import Task
@@ -232,7 +233,7 @@ class WinogradSketch:
         shares = [FOLDED_SHARE if self.folded else BLOCK_SHARE]
         if self.parts == self.points and core.passes_by(self._filtered_bytes):
             shares += LARGER_BLOCKS
-        yield from {self.most_strips(int(core.second_cache * share)): None for share in shares}
+        yield from {self.most_strips(int(core.second_cache * share)) for share in shares}
 
     def most_strips(self, cache_bytes: int) -> int:
         """Strips of which so many bytes of a cache hold the transformed data; at least one."""
@@ -300,10 +301,10 @@ class WinogradSketch:
             if schedule.apart:
                 turns = times * schedule.shares
                 each = data + products / schedule.shares
-                total += each * turns * _share(turns, threads) + core.barrier
+                total += each * turns * busiest_share(turns, threads) + core.barrier
                 continue
-            data *= _share(transforms, threads)
-            products *= _share(features * -(-rows // schedule.chunk), threads)
+            data *= busiest_share(transforms, threads)
+            products *= busiest_share(features * -(-rows // schedule.chunk), threads)
             total += (data + products) * times
             if threads > 1:
                 tiles = self.deep_in * strips * self.inner.count
@@ -377,7 +378,7 @@ class WinogradSketch:
         data = lost * self.block_bytes(self.strips) * self.repeated
         if schedule.apart:
             turns = -(-self.strips // schedule.strips) * self.repeated * schedule.shares
-            data *= schedule.shares * _share(turns, threads)
+            data *= schedule.shares * busiest_share(turns, threads)
         each = features / (schedule.shares if schedule.apart else threads)
         return core.far_cycles(max(each - 1, 0.0) * data, of=block)
 
@@ -442,7 +443,3 @@ class WinogradSketch:
     def _combination(self, row: Row) -> float:
         """A load for each weight, and a store."""
         return sum(weight != 0 for weight in row) / self.loads_per_cycle + 1
-
-
-def _share(units: int, threads: int) -> float:
-    return -(-units // threads) / units

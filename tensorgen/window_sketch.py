@@ -15,6 +15,7 @@ from tensorgen.dialects import VectorDialect
 from tensorgen.line_reads import SPLIT_LOAD
 from tensorgen.machine import Core
 from tensorgen.schedule import ColumnRun, WindowTile
+from tensorgen.shares import busiest_share
 from tensorgen.window import Window
 
 MOST_ROWS = 8
@@ -55,13 +56,8 @@ def window_share(window: Window, schedule: WindowTile, threads: int) -> float:
     """The part of all tiles that the busiest thread has."""
     units = prod(axis.extent for axis in window.outer[: schedule.parallel])
     if schedule.parallel > len(window.outer):
-        units *= row_blocks(window, schedule)
-    return -(-units // threads) / units if schedule.parallel else 1.0
-
-
-def row_blocks(window: Window, schedule: WindowTile) -> int:
-    """Rows of tiles in a plane."""
-    return -(-window.rows.output.extent // schedule.rows)
+        units *= -(-window.rows.output.extent // schedule.rows)
+    return busiest_share(units, threads)
 
 
 def vector_widths(dialect: VectorDialect) -> tuple[tuple[int, bool], ...]:

@@ -12,7 +12,7 @@ from tensorgen.machine import READY_SUMS, Core
 from tensorgen.memory_order import Together, reordered
 from tensorgen.schedule import RegisterTile, VectorSource, WinogradTile
 from tensorgen.sketch_tiles import Estimate, cheapest, cheapest_tile, register_tiles
-from tensorgen.sketch_winograd import AGAIN, winograd_sketches, winograd_tiles
+from tensorgen.sketch_winograd import AGAIN, WinogradSketch, winograd_sketches, winograd_tiles
 from tensorgen.task import Task
 from tensorgen.tile_costs import (
     ALL_COLUMNS,
@@ -114,46 +114,47 @@ def test_filtered_weights_are_asked_for_from_near_where_a_core_waits_for_them_th
         assert all(tile.chunk > tile.rows for tile in tiles if tile.panels_ahead)
 
 
+ONE_BLOCK = WinogradTile((4, 4), 7, 49, 7, 2, 16, False, panels_ahead=True)
+"""All strips of 28 x 28 results."""
+
+
+def many_channels(core: Core) -> WinogradSketch:
+    """512 channels and features of 28 x 28 pixels, filtered for 4 x 4 results at once."""
+    task = padded(convolution((28, 28), (3, 3), channels=(512, 512)), (1, 1), (1, 1))
+    contraction = contraction_of(task)
+    assert contraction is not None
+    return next(
+        found
+        for found in winograd_sketches(task, contraction, core)
+        if found.results == (4, 4) and not found.folded
+    )
+
+
 def test_every_chunk_of_a_block_reads_the_weights_of_its_features_again() -> None:
     """Where the second cache does not hold them: by weights that take forever to come."""
     core = costing()
     slow = replace(core, far=tuple((size, rate / 1e4) for size, rate in core.far))
-    task = padded(convolution((28, 28), (3, 3), channels=(512, 512)), (1, 1), (1, 1))
-    contraction = contraction_of(task)
-    assert contraction is not None
-    sketch = next(
-        found
-        for found in winograd_sketches(task, contraction, slow)
-        if found.results == (4, 4) and not found.folded
-    )
-    tile = WinogradTile((4, 4), 7, 49, 7, 2, 16, False, panels_ahead=True)
-    whole = sketch.cycles(tile, slow, 1)
-    four = sketch.cycles(replace(tile, chunk=14), slow, 1)
+    sketch = many_channels(slow)
+    whole = sketch.cycles(ONE_BLOCK, slow, 1)
+    four = sketch.cycles(replace(ONE_BLOCK, chunk=14), slow, 1)
     assert four == pytest.approx(4 * whole, rel=0.1)
 
 
 def test_data_that_the_second_cache_loses_comes_again_for_each_block_of_features() -> None:
     """Blocks may be larger than that cache where it does not hold the weights, if data is cheap."""
     core = costing()
-    task = padded(convolution((28, 28), (3, 3), channels=(512, 512)), (1, 1), (1, 1))
-    contraction = contraction_of(task)
-    assert contraction is not None
     few, many = (
         {e.schedule.strips for e in filtered(channels, 28, core) if e.schedule.results == (4, 4)}
         for channels in (48, 512)
     )
-    sketch = next(
-        found
-        for found in winograd_sketches(task, contraction, core)
-        if found.results == (4, 4) and not found.folded
-    )
+    sketch = many_channels(core)
     assert few == {7}
     assert any(sketch.block_bytes(strips) > core.second_cache for strips in many)
-    tile = WinogradTile((4, 4), 7, 49, 7, 2, 16, False, panels_ahead=True)
     data, weights = 49 * 36 * 512 * 4, 36 * 512 * 512 * 4
     again = AGAIN * core.far_cycles(15 * data, of=data)
     wide = replace(core, second_cache=weights)
-    assert sketch.cycles(tile, core, 1) - sketch.cycles(tile, wide, 1) == pytest.approx(again)
+    lost, held = (sketch.cycles(ONE_BLOCK, found, 1) for found in (core, wide))
+    assert lost - held == pytest.approx(again)
 
 
 def test_a_clock_of_several_cycles_asks_for_more_sums() -> None:
