@@ -54,7 +54,9 @@ def bench(
     suite: Annotated[
         list[str],
         typer.Option(
-            "--suite", metavar="operators|networks|layers|real|MODEL...", help="what to measure"
+            "--suite",
+            metavar="operators|networks|modern|layers|real|MODEL...",
+            help="what to measure",
         ),
     ] = [],  # noqa: B006
     threads: Annotated[

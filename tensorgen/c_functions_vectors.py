@@ -32,23 +32,36 @@ static inline $vector tasor_${name}_$t($vector x, $vector y)
 """
 
 # Of two operands of which one is NaN, max and min give the second one.
-_ABOVE = "const $vector y = max(splat(-104.0f), x);"
-_WITHIN = """const $vector above = max(splat(-104.0f), x);
+_BOUNDED = """const $vector above = max(splat(-104.0f), x);
     const $vector y = min(splat(89.0f), above);"""
 
 _EXP = """
-static inline $vector tasor_${name}_$t($vector x)
+static inline $vector tasor_exp_$t($vector x)
 {
     $bounded
-    const $vector shifter = splat($scale_shifter);
+    $reduced
+    return scale(n, sum, p);
+}
+"""
+
+# What is not above the least normal number is 0: arithmetic with smaller ones is a hundred times as
+# slow on many processors, and beside the 1 that every softmax adds they are nothing.
+_EXP_NONPOSITIVE = """
+static inline $vector tasor_exp_nonpositive_$t($vector x)
+{
+    const $mask tiny = less(x, splat(-87.33654f));
+    const $vector y = x;
+    $reduced
+    return choose(tiny, zeros(), scale_normal(n, sum, p));
+}
+"""
+
+_EXP_REDUCED = """const $vector shifter = splat($exp_shifter);
     const $vector sum = fma(y, splat(1.442695f), shifter);
     const $vector n = sub(sum, shifter);
     const $vector high = fnma(n, splat(0.693359375f), y);
     const $vector r = fnma(n, splat(-0.00021219444f), high);
-    $polynomial
-    return scale(n, sum, p);
-}
-"""
+    $polynomial"""
 
 # n has sixteenths, which come from a table by the last four bits of the sum: three terms are enough
 # for the rest. That of the square is more than a half: it makes up for what the table's entries,
@@ -56,20 +69,20 @@ static inline $vector tasor_${name}_$t($vector x)
 _EXP_BY_TABLE = """
 static inline $vector tasor_exp_nonpositive_$t($vector x)
 {
-    const $vector y = max(splat(-104.0f), x);
+    const $mask tiny = less(x, splat(-87.33654f));
     const $vector shifter = splat(786432.0f);
-    const $vector sum = fma(y, splat(1.442695f), shifter);
+    const $vector sum = fma(x, splat(1.442695f), shifter);
     const $vector n = sub(sum, shifter);
     const $vector powers = _mm512_setr_ps(
         $powers);
     const $vector power = _mm512_permutexvar_ps(_mm512_castps_si512(sum), powers);
-    const $vector high = fnma(n, splat(0.693359375f), y);
+    const $vector high = fnma(n, splat(0.693359375f), x);
     const $vector r = fnma(n, splat(-0.00021219444f), high);
     $vector p = splat(0.166667f);
     p = fma(p, r, splat(0.500025f));
     p = fma(p, r, splat(1.0f));
     p = fma(mul(p, r), power, power);
-    return scale(n, sum, p);
+    return choose(tiny, zeros(), scale(n, sum, p));
 }
 """
 
@@ -274,17 +287,21 @@ _FUNCTIONS: tuple[tuple[str, str, float | None], ...] = (
 
 def _exponentials(spelling: VectorSpelling) -> Iterator[tuple[str, str, float]]:
     """exp for every x, and for those of at most 0 as the instruction set computes it fastest."""
-    text = _EXP.replace("$polynomial", _polynomial("p", "r", _EXP_COEFFICIENTS))
-    least = text.replace("${name}", "exp_nonpositive").replace("$bounded", _ABOVE)
-    reduced = "x = n ln 2 + r with |r| <= ln(2)/2, minimax polynomial in r."
-    how = reduced
+    reduced = _EXP_REDUCED.replace("$polynomial", _polynomial("p", "r", _EXP_COEFFICIENTS))
+    text = _EXP.replace("$bounded", _BOUNDED)
+    how = "x = n ln 2 + r with |r| <= ln(2)/2, minimax polynomial in r."
+    yield (
+        text.replace("$reduced", reduced.replace("$exp_shifter", "$scale_shifter")),
+        f"exp(x): {how}",
+        1.0,
+    )
+    nonpositive = _EXP_NONPOSITIVE.replace("$reduced", reduced.replace("$exp_shifter", "$shifter"))
     if spelling.lanes == TABLE_LANES:
         powers = (2.0 ** (k / TABLE_LANES) for k in range(TABLE_LANES))
         listed = ", ".join(float_literal(power, "float") for power in powers)
-        least = _EXP_BY_TABLE.replace("$powers", "\n        ".join(wrap(listed, 90)))
+        nonpositive = _EXP_BY_TABLE.replace("$powers", "\n        ".join(wrap(listed, 90)))
         how = "x = n ln 2 + r with 16 n an integer and |r| <= ln(2)/32."
-    yield text.replace("${name}", "exp").replace("$bounded", _WITHIN), f"exp(x): {reduced}", 1.0
-    yield least, f"exp(x) for an x that is NaN or at most 0: {how}", 1.0
+    yield nonpositive, f"exp(x) for an x that is NaN or at most 0, 0 below 2**-126: {how}", 1.0
 
 
 def _spelled(spelling: VectorSpelling) -> Iterator[CFunction]:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from tensorgen.types import DType, Kind, boolean
+from tensorgen.types import Array, DType, Kind, boolean
 
 FLOATS = frozenset({Kind.FLOAT})
 INTEGERS = frozenset({Kind.SIGNED, Kind.UNSIGNED})
@@ -183,8 +183,14 @@ RESCALED = ScalarOp("rescaled", 3, FLOATS, lambda x, factor, rest: x * factor + 
 Lowering makes it; no operator does.
 """
 
-EXP_NONPOSITIVE = ScalarOp("exp_nonpositive", 1, FLOATS, np.exp)
-"""exp of an x that is NaN or at most 0.
+
+def _normal_exp(x: Array) -> Array:
+    powers = np.exp(x)
+    return np.where(powers < np.finfo(x.dtype).tiny, x.dtype.type(0), powers)
+
+
+EXP_NONPOSITIVE = ScalarOp("exp_nonpositive", 1, FLOATS, _normal_exp)
+"""exp of an x that is NaN or at most 0; 0 where that is below the normal numbers.
 
 Lowering makes it; no operator does.
 """

@@ -54,8 +54,11 @@ from tensorgen.typical_machine import typical_machine
 from tensorgen.window import Window, window_of
 from tensorgen.window_sketch import window_schedule
 
-REDUCTION_LANES = 32
-"""Lane accumulators of a reduction: the same on every target, so that sums are too."""
+REDUCTION_LANES = (32, 16, 8)
+"""Lane accumulators of a reduction, most first: the same on every target, so that sums are too."""
+
+_TOTALS = 64
+"""Sums side by side, and totals that a running fold carries at a time, as elements of a result."""
 
 CHUNK = 2048
 """Length of the pieces that a one-dimensional loop is cut into for the threads, in elements."""
@@ -251,7 +254,7 @@ def joined_stages(
         elementwise = not any(isinstance(term, Reduce) for term in walk(stage.body))
         operand = len(task.inputs) + position
         # Shorter sums have no lanes, which would take them from the elements, too.
-        long = prod(_inner_extents(stage, rows)) >= 2 * REDUCTION_LANES
+        long = prod(_inner_extents(stage, rows)) >= 2 * stages[number + 1].tile
         if (
             alike
             and elementwise
@@ -359,7 +362,7 @@ def stage_loops(stage: TensorExpr, rows: int, parallel: bool, fused: bool) -> Lo
     running = running_fold(merged.axes, merged.body)
     if running is not None:
         outer = merged.axes.index(running.axis) if parallel else 0
-        return Loops(Lanes.OUTPUT, 2 * REDUCTION_LANES, 0, outer, method=Method.RUNNING)
+        return Loops(Lanes.OUTPUT, _TOTALS, 0, outer, method=Method.RUNNING)
     if ranking(merged.axes, merged.body) is not None:
         return Loops(Lanes.NONE, 1, 0, shared if parallel else 0, method=Method.RANKING)
     scattered = scatter(merged.axes, merged.body)
@@ -371,10 +374,15 @@ def stage_loops(stage: TensorExpr, rows: int, parallel: bool, fused: bool) -> Lo
     along = max((_in_step(r.body, r.axes[-1] if r.axes else None) for r in reductions), default=0.0)
     if merged.axes and (small or output >= along) and (merged.axes[-1].extent >= 4 or along == 0):
         outer = shared if shared else 1
-        return Loops(
-            Lanes.OUTPUT, 2 * REDUCTION_LANES, WINDOW if small else 0, outer if parallel else 0
-        )
-    return Loops(Lanes.REDUCTION, REDUCTION_LANES, 0, len(merged.axes) if parallel else 0)
+        return Loops(Lanes.OUTPUT, _TOTALS, WINDOW if small else 0, outer if parallel else 0)
+    lanes = _reduction_lanes(min(r.axes[-1].extent if r.axes else 1 for r in reductions))
+    return Loops(Lanes.REDUCTION, lanes, 0, len(merged.axes) if parallel else 0)
+
+
+def _reduction_lanes(extent: int) -> int:
+    """Lanes for sums of so many values: the most that these fill twice, as fewer have none."""
+    filled = (lanes for lanes in REDUCTION_LANES if extent >= 2 * lanes)
+    return next(filled, REDUCTION_LANES[0])
 
 
 def merged_stage(stage: TensorExpr, rows: int) -> FlatStage:

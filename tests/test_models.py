@@ -1,7 +1,7 @@
 """Whole models through the compiled C: against ONNX Runtime, under strict flags and sanitizers.
 
-The trained models and the ten networks of the benchmark suite, and the light models of the `onnx`
-package. Two of them in every run, all with the slow tests.
+The trained models and the networks of the benchmark suites, and the light models of the `onnx`
+package. A few of them in every run, all with the slow tests.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ import pytest
 
 import tasor
 from benchmarks.conformance.cases import Case, cases_of
-from tasor.suites.networks import NETWORKS, network
+from tasor.suites.networks import MODERN_NETWORKS, NETWORKS, network
 from tasor.suites.real_models import REAL_MODELS
 from tensorgen.types import Array
 
 STRICT = "-Wall -Wextra -pedantic -Wconversion -Wshadow -Wmissing-prototypes -Werror"
 # Unoptimized: compilers take several times as long for checks that they also try to remove.
 SANITIZE = "-O0 -g -fsanitize=address,undefined -fno-sanitize-recover=all"
-QUICK = ("angle",)
+QUICK = ("angle", "espcn", "gru")
 """Parts of the names of the models that every run takes."""
 
 CLASSIFIERS = (
@@ -36,6 +36,13 @@ CLASSIFIERS = (
     "nsfw",
     "magika",
     *(n for n in NETWORKS if n not in ("bert", "nasrnn", "dcgan")),
+    "efficientnet",
+    "shufflenet",
+    "densenet",
+    "convnext",
+    "vit",
+    "swin",
+    "mixer",
 )
 """Models whose output is one score for each class."""
 
@@ -51,7 +58,7 @@ class Subject:
 
 
 def names() -> list[object]:
-    every = [*(real.name for real in REAL_MODELS), *NETWORKS]
+    every = [*(real.name for real in REAL_MODELS), *NETWORKS, *MODERN_NETWORKS]
     quick = [name for name in every if any(part in name for part in QUICK)]
     every += [case.name for case in cases_of("light")]
     return [name if name in quick else pytest.param(name, marks=pytest.mark.slow) for name in every]

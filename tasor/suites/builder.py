@@ -56,6 +56,10 @@ class Tensor:
         return self.shape[2:]
 
 
+_ABSENT = Tensor("", ())
+"""An optional input that is left out."""
+
+
 def per_axis(size: Size, rank: int) -> Shape:
     """`size` spelled out for each of `rank` spatial axes."""
     return (size,) * rank if isinstance(size, int) else size
@@ -211,8 +215,35 @@ class GraphBuilder:
             "BatchNormalization", [x, scale, bias, mean, variance], x.shape, epsilon=epsilon
         )
 
+    def layer_norm(self, x: Tensor) -> Tensor:
+        """LayerNormalization over the last axis."""
+        scale = self.uniform(x.shape[-1:], 0.75, 1.25, "layer_norm.scale")
+        bias = self.normal(x.shape[-1:], 0.1, "layer_norm.bias")
+        return self.node("LayerNormalization", [x, scale, bias], x.shape, axis=-1)
+
+    def instance_norm(self, x: Tensor) -> Tensor:
+        """InstanceNormalization: each channel by itself."""
+        scale = self.uniform((x.channels,), 0.75, 1.25, "instance_norm.scale")
+        bias = self.normal((x.channels,), 0.1, "instance_norm.bias")
+        return self.node("InstanceNormalization", [x, scale, bias], x.shape)
+
     def relu(self, x: Tensor) -> Tensor:
         return self.node("Relu", [x], x.shape, *_rectified(x))
+
+    def silu(self, x: Tensor) -> Tensor:
+        """x times its sigmoid, about what a rectifier lets through."""
+        gate = self.elementwise("Sigmoid", x, mean=0.5, variance=0.05)
+        return self.node("Mul", [x, gate], x.shape, *_rectified(x))
+
+    def hard_swish(self, x: Tensor) -> Tensor:
+        return self.node("HardSwish", [x], x.shape, *_rectified(x))
+
+    def gelu(self, x: Tensor) -> Tensor:
+        """The Gaussian unit by Erf, as exporters emit it at this opset."""
+        erf = self.elementwise("Erf", self.elementwise("Div", x, self.scalar(sqrt(2))))
+        product = self.multiply(x, self.add(erf, self.scalar(1.0)))
+        # Halved, it lets through about what a rectifier does.
+        return self.elementwise("Mul", product, self.scalar(0.5), variance=x.power / 2)
 
     def relu6(self, x: Tensor) -> Tensor:
         """Clip to [0, 6]."""
@@ -235,13 +266,53 @@ class GraphBuilder:
         mean = x.mean * y.mean
         return self.elementwise("Mul", x, y, mean=mean, variance=x.power * y.power - mean**2)
 
-    def concat(self, parts: Sequence[Tensor]) -> Tensor:
-        """Concat along the channels."""
-        channels = sum(part.channels for part in parts)
-        mean = sum(part.mean * part.channels for part in parts) / channels
-        power = sum(part.power * part.channels for part in parts) / channels
-        shape = (parts[0].shape[0], channels, *parts[0].spatial)
-        return self.node("Concat", parts, shape, mean, power - mean**2, axis=1)
+    def concat(self, parts: Sequence[Tensor], axis: int = 1) -> Tensor:
+        """Concat along an axis, that of the channels unless another is named."""
+        sizes = [part.shape[axis] for part in parts]
+        mean = sum(p.mean * n for p, n in zip(parts, sizes, strict=True)) / sum(sizes)
+        power = sum(p.power * n for p, n in zip(parts, sizes, strict=True)) / sum(sizes)
+        shape = (*parts[0].shape[:axis], sum(sizes), *parts[0].shape[axis + 1 :])
+        return self.node("Concat", parts, shape, mean, power - mean**2, axis=axis)
+
+    def slice(self, x: Tensor, axis: int, start: int, end: int) -> Tensor:
+        """The elements from `start` to before `end` of an axis."""
+        bounds = [self.integers((n,), "slice.bound") for n in (start, end, axis)]
+        shape = (*x.shape[:axis], end - start, *x.shape[axis + 1 :])
+        return self.node("Slice", [x, *bounds], shape, x.mean, x.variance)
+
+    def front_pad(self, x: Tensor, pad: int) -> Tensor:
+        """Zeros in front of (batch, channels, length)."""
+        batch, channels, length = x.shape
+        pads = self.integers((0, 0, pad, 0, 0, 0), "pad.pads")
+        return self.node("Pad", [x, pads], (batch, channels, length + pad), x.mean, x.variance)
+
+    def reflect_pad(self, x: Tensor, pad: int) -> Tensor:
+        """Mirrors (batch, channels, height, width) about its borders."""
+        batch, channels, height, width = x.shape
+        pads = self.integers((0, 0, pad, pad) * 2, "pad.pads")
+        shape = (batch, channels, height + 2 * pad, width + 2 * pad)
+        return self.node("Pad", [x, pads], shape, x.mean, x.variance, mode="reflect")
+
+    def upsample(self, x: Tensor, factor: int, mode: str = "nearest") -> Tensor:
+        """Resize of (batch, channels, height, width) by "nearest" or "linear" interpolation."""
+        scales = self.constant(np.array((1, 1, factor, factor), np.float32), "resize.scales")
+        batch, channels, height, width = x.shape
+        attributes = {
+            "nearest": {
+                "coordinate_transformation_mode": "asymmetric",
+                "nearest_mode": "floor",
+            },
+            "linear": {"coordinate_transformation_mode": "half_pixel"},
+        }[mode]
+        return self.node(
+            "Resize",
+            [x, _ABSENT, scales],
+            (batch, channels, height * factor, width * factor),
+            x.mean,
+            x.variance,
+            mode=mode,
+            **attributes,
+        )
 
     def max_pool(self, x: Tensor, kernel: int, *, stride: int, pad: int = 0) -> Tensor:
         return self._pool("MaxPool", x, kernel, stride, pad)
@@ -271,15 +342,15 @@ class GraphBuilder:
             **attributes,
         )
 
+    def mean_of_planes(self, x: Tensor) -> Tensor:
+        """Mean over the spatial axes, which are kept: (batch, channels, 1, ...)."""
+        shape = (*x.shape[:2], *(1,) * len(x.spatial))
+        return self.node("GlobalAveragePool", [x], shape, x.mean, x.variance / 2)
+
     def global_average_pool(self, x: Tensor) -> Tensor:
         """Mean over the spatial axes, flattened to (batch, channels)."""
-        batch, channels = x.shape[:2]
-        ones = (1,) * len(x.spatial)
-        pooled = self.node(
-            "GlobalAveragePool", [x], (batch, channels, *ones), x.mean, x.variance / 2
-        )
-        shape = (batch, channels)
-        return self.node("Flatten", [pooled], shape, pooled.mean, pooled.variance, axis=1)
+        pooled = self.mean_of_planes(x)
+        return self.node("Flatten", [pooled], x.shape[:2], pooled.mean, pooled.variance, axis=1)
 
     def gemm(self, x: Tensor, out_features: int) -> Tensor:
         """Fully connected layer over (batch, features), as Gemm with a transposed weight."""
@@ -293,6 +364,11 @@ class GraphBuilder:
         features = x.shape[-1]
         deviation = 1 / sqrt(features * x.power)
         return self.normal((features, out_features), deviation, "matmul.weight")
+
+    def linear(self, x: Tensor, features: int) -> Tensor:
+        """Fully connected layer over the last axis, as MatMul and Add."""
+        product = self.matmul(x, self.matmul_weight(x, features))
+        return self.add(product, self.normal((features,), 0.1, "linear.bias"))
 
     def matmul(self, x: Tensor, y: Tensor) -> Tensor:
         """MatMul of (..., m, k) and (..., k, n)."""

@@ -1,8 +1,8 @@
 """The cases of the suites by name, each built when it is asked for.
 
-What it does: lists operators (`operators`), networks (`networks`), the layers that peaks are
-measured by (`layers`) and trained models (`real_models`), and writes each as one ONNX file with its
-inputs.
+What it does: lists operators (`operators`), networks (`networks`), the layers that peaks
+are measured by (`layers`) and trained models (`real_models`), and writes each as one ONNX file with
+its inputs.
 What it does not: run them.
 """
 
@@ -17,11 +17,11 @@ import onnx
 
 from tasor.peer_cases import Case, write_case
 from tasor.suites.layers import layers
-from tasor.suites.networks import NETWORKS, network
+from tasor.suites.networks import MODERN_NETWORKS, NETWORKS, network
 from tasor.suites.operators import Workload, build, flops, workloads
 from tasor.suites.real_models import REAL_MODELS, RealModel
 
-SUITES = ("operators", "networks", "layers", "real")
+SUITES = ("operators", "networks", "modern", "layers", "real")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,9 @@ def sources(suite: str, batches: Sequence[int], only: re.Pattern[str]) -> tuple[
                 if item.batch in batches
             ]
         case "networks":
-            found = [_network_source(name) for name in NETWORKS]
+            found = [_network_source(name, "networks") for name in NETWORKS]
+        case "modern":
+            found = [_network_source(name, "modern networks") for name in MODERN_NETWORKS]
         case "layers":
             found = [_operator_source(item, "layers") for item in layers()]
         case "real":
@@ -64,9 +66,9 @@ def _operator_source(workload: Workload, group: str) -> Source:
     return Source(workload.id, write)
 
 
-def _network_source(name: str) -> Source:
+def _network_source(name: str, group: str) -> Source:
     def write(path: Path) -> Case:
-        return write_case(path, network(name), name=name, group="networks")
+        return write_case(path, network(name), name=name, group=group)
 
     return Source(name, write)
 

@@ -35,32 +35,20 @@ def _layer_norm(graph: GraphBuilder, x: Tensor) -> Tensor:
     return graph.add(graph.multiply(normalized, scale), bias)
 
 
-def _linear(graph: GraphBuilder, x: Tensor, features: int) -> Tensor:
-    product = graph.matmul(x, graph.matmul_weight(x, features))
-    return graph.add(product, graph.normal((features,), 0.1, "linear.bias"))
-
-
 def _heads(graph: GraphBuilder, x: Tensor, permutation: tuple[int, ...]) -> Tensor:
     split = graph.reshape(x, (1, _SEQUENCE, _HEADS, _HIDDEN // _HEADS))
     return graph.transpose(split, permutation)
 
 
 def _attention(graph: GraphBuilder, x: Tensor) -> Tensor:
-    query = _heads(graph, _linear(graph, x, _HIDDEN), (0, 2, 1, 3))
-    key = _heads(graph, _linear(graph, x, _HIDDEN), (0, 2, 3, 1))
-    value = _heads(graph, _linear(graph, x, _HIDDEN), (0, 2, 1, 3))
+    query = _heads(graph, graph.linear(x, _HIDDEN), (0, 2, 1, 3))
+    key = _heads(graph, graph.linear(x, _HIDDEN), (0, 2, 3, 1))
+    value = _heads(graph, graph.linear(x, _HIDDEN), (0, 2, 1, 3))
     scores = graph.matmul(query, key)
     scaled = graph.elementwise("Div", scores, graph.scalar(sqrt(_HIDDEN // _HEADS)))
     mixed = graph.matmul(graph.softmax(scaled), value)
     merged = graph.reshape(graph.transpose(mixed, (0, 2, 1, 3)), x.shape)
-    return _linear(graph, merged, _HIDDEN)
-
-
-def _gelu(graph: GraphBuilder, x: Tensor) -> Tensor:
-    erf = graph.elementwise("Erf", graph.elementwise("Div", x, graph.scalar(sqrt(2))))
-    product = graph.multiply(x, graph.add(erf, graph.scalar(1.0)))
-    # Halved, it lets through about what a rectifier does.
-    return graph.elementwise("Mul", product, graph.scalar(0.5), variance=x.power / 2)
+    return graph.linear(merged, _HIDDEN)
 
 
 def bert() -> onnx.ModelProto:
@@ -74,6 +62,6 @@ def bert() -> onnx.ModelProto:
     x = _layer_norm(graph, x)
     for _ in range(_LAYERS):
         x = _layer_norm(graph, graph.add(_attention(graph, x), x))
-        inner = _gelu(graph, _linear(graph, x, _FEED_FORWARD))
-        x = _layer_norm(graph, graph.add(_linear(graph, inner, _HIDDEN), x))
+        inner = graph.gelu(graph.linear(x, _FEED_FORWARD))
+        x = _layer_norm(graph, graph.add(graph.linear(inner, _HIDDEN), x))
     return graph.finish(x)

@@ -1,8 +1,9 @@
-"""The NAS recurrent cell, unrolled.
+"""The NAS recurrent cell, unrolled, and taggers of two bidirectional layers, LSTM and GRU.
 
-Source: Zoph and Le, "Neural architecture search with reinforcement learning" (ICLR 2017), figure 8
+Sources: Zoph and Le, "Neural architecture search with reinforcement learning" (ICLR 2017), figure 8
 and appendix A: a binary tree of eight leaves, each fed by a linear map of the input and one of the
-hidden state, with the memory cell entering at the second level.
+hidden state, with the memory cell entering at the second level; Huang et al., "Bidirectional
+LSTM-CRF models for sequence tagging" (2015), section 2.2, without the CRF.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from tasor.suites.builder import GraphBuilder, Tensor
 
 _STEPS = 5
 _HIDDEN = 512
+_TAGGED = 32
 _LEAVES = ("Sigmoid", "Relu", "Sigmoid", "Relu", "Tanh", "Sigmoid", "Tanh", "Sigmoid")
 _PRODUCT_LEAF = 3
 """The leaf that multiplies its two maps; the others add them."""
@@ -55,3 +57,40 @@ def nasrnn() -> onnx.ModelProto:
         x = graph.node("Gather", [sequence, index], (1, _HIDDEN), axis=0)
         h, c = _cell(graph, x, h, c, weights)
     return graph.finish(h)
+
+
+def _both_ways(graph: GraphBuilder, x: Tensor, operator: str, gates: int, hidden: int) -> Tensor:
+    """A recurrent layer read from both ends: (steps, 1, features) -> (steps, 1, 2 * hidden)."""
+    steps, _, features = x.shape
+    outputs = graph.node(
+        operator,
+        [
+            x,
+            graph.normal((2, gates * hidden, features), features**-0.5, "recurrent.w"),
+            graph.normal((2, gates * hidden, hidden), hidden**-0.5, "recurrent.r"),
+            graph.normal((2, 2 * gates * hidden), 0.1, "recurrent.bias"),
+        ],
+        (steps, 2, 1, hidden),
+        variance=0.2,
+        hidden_size=hidden,
+        direction="bidirectional",
+    )
+    return graph.reshape(graph.transpose(outputs, (0, 2, 1, 3)), (steps, 1, 2 * hidden))
+
+
+def _tagger(name: str, operator: str, gates: int) -> onnx.ModelProto:
+    graph = GraphBuilder(name)
+    x = graph.input("x", (_TAGGED, 1, 128))
+    for _ in range(2):
+        x = _both_ways(graph, x, operator, gates, 256)
+    return graph.finish(graph.linear(x, 64))
+
+
+def lstm() -> onnx.ModelProto:
+    """x (32 steps, 1, 128) -> scores of 64 tags (32, 1, 64)."""
+    return _tagger("lstm", "LSTM", 4)
+
+
+def gru() -> onnx.ModelProto:
+    """x (32 steps, 1, 128) -> scores of 64 tags (32, 1, 64)."""
+    return _tagger("gru", "GRU", 3)

@@ -13,7 +13,8 @@ import pytest
 from graphopt.onnx_import import import_model
 from tasor.peer_cases import domains_of, sample_inputs
 from tasor.suites.families.bert import VOCABULARY
-from tasor.suites.networks import NETWORKS, network
+from tasor.suites.families.language import GPT_VOCABULARY
+from tasor.suites.networks import MODERN_NETWORKS, NETWORKS, network
 
 # Of the published models, in millions; batch-normalization statistics count as parameters here,
 # and the graph constants that exporters store (clip bounds, shapes) hardly weigh.
@@ -28,6 +29,25 @@ PARAMETERS: Mapping[str, float] = {
     "resnet3d18": 33.4,
     "dcgan": 12.7,
     "bert": 108.6,
+    "efficientnet": 5.33,
+    "mobilenetv3": 5.51,
+    "shufflenetv2": 2.3,
+    "densenet121": 8.06,
+    "convnext": 28.6,
+    "vit": 22.1,
+    "swin": 1.62,
+    "mixer": 18.5,
+    "gpt": 46.3,
+    "whisper": 7.83,
+    "conformer": 0.97,
+    "wavenet": 0.34,
+    "lstm": 2.4,
+    "gru": 1.81,
+    "unet": 7.76,
+    "deeplab": 8.53,
+    "style": 1.68,
+    "espcn": 0.0227,
+    "yolo": 7.23,
 }
 
 OUTPUTS: Mapping[str, tuple[int, ...]] = {
@@ -35,10 +55,29 @@ OUTPUTS: Mapping[str, tuple[int, ...]] = {
     "nasrnn": (1, 512),
     "dcgan": (1, 3, 64, 64),
     "bert": (1, 128, 768),
+    "gpt": (1, 128, 8192),
+    "whisper": (1, 500, 384),
+    "conformer": (1, 256, 144),
+    "wavenet": (1, 256, 1024),
+    "lstm": (32, 1, 64),
+    "gru": (32, 1, 64),
+    "unet": (1, 2, 192, 192),
+    "deeplab": (1, 21, 96, 96),
+    "style": (1, 3, 224, 224),
+    "espcn": (1, 1, 288, 288),
+    "yolo": (1, 6300, 85),
 }
 
-FAST = ("squeezenet", "nasrnn")
-CASES = [name if name in FAST else pytest.param(name, marks=pytest.mark.slow) for name in NETWORKS]
+VOCABULARIES: Mapping[str, Mapping[str, int]] = {
+    "bert": {"input_ids": VOCABULARY},
+    "gpt": {"input_ids": GPT_VOCABULARY},
+}
+
+FAST = ("squeezenet", "nasrnn", "swin", "conformer", "wavenet", "gru", "espcn", "deeplab")
+CASES = [
+    name if name in FAST else pytest.param(name, marks=pytest.mark.slow)
+    for name in (*NETWORKS, *MODERN_NETWORKS)
+]
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -50,7 +89,7 @@ def test_network_is_valid_and_runs_with_sane_outputs(name: str) -> None:
 
     session = onnxruntime.InferenceSession(model.SerializeToString())
     domains = domains_of(import_model(model))
-    assert domains == ({"input_ids": VOCABULARY} if name == "bert" else {})
+    assert domains == VOCABULARIES.get(name, {})
     feeds = dict(sample_inputs(model, domains=domains))
     output = np.asarray(session.run(None, feeds)[0])
     assert output.shape == OUTPUTS.get(name, (1, 1000))

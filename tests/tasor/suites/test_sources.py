@@ -18,6 +18,7 @@ def test_suites_list_their_cases() -> None:
     assert len(sources("operators", (1,), EVERY)) == 52
     assert len(sources("operators", (1, 16), EVERY)) == 100
     assert len(sources("networks", (1,), EVERY)) == 10
+    assert len(sources("modern", (1,), EVERY)) == 19
     assert len(sources("layers", (1,), EVERY)) == 5 + 22
     assert [source.name for source in sources("real", (1,), re.compile("^magika$"))] == ["magika"]
 
