@@ -221,11 +221,9 @@ static inline void tasor_store_most_f32x8(float *p, __m256 v, int count)
 
 # The upper half of the lanes on the lower one, down to one: the same pairs as a loop makes.
 _FOLD_AVX512 = """
-static inline float tasor_${name}_of_lanes_f32x32(const float *lanes)
+static inline float tasor_${name}_of_${lanes}_lanes_f32(const float *lanes)
 {
-    const __m512 low = _mm512_loadu_ps(lanes);
-    const __m512 high = _mm512_loadu_ps(lanes + 16);
-    const __m512 of16 = _mm512_${fold}_ps($pair16);
+    $whole
     const __m512 upper8 = _mm512_shuffle_f32x4(of16, of16, 0x4E);
     const __m512 of8 = _mm512_${fold}_ps($pair8);
     const __m512 upper4 = _mm512_shuffle_f32x4(of8, of8, 0xB1);
@@ -239,18 +237,29 @@ static inline float tasor_${name}_of_lanes_f32x32(const float *lanes)
 """
 
 
-def _fold(name: str, fold: str, doc: str) -> CFunction:
+_TWO_VECTORS = """const __m512 low = _mm512_loadu_ps(lanes);
+    const __m512 high = _mm512_loadu_ps(lanes + 16);
+    const __m512 of16 = _mm512_${fold}_ps($pair16);"""
+
+
+def _fold(name: str, fold: str, lanes: int, doc: str) -> CFunction:
     pairs = [("low", "high"), *((f"of{n * 2}", f"upper{n}") for n in (8, 4, 2, 1))]
+    whole, parts = _TWO_VECTORS, "low, high"
+    if lanes == TABLE_LANES:
+        whole, parts = "const __m512 of16 = _mm512_loadu_ps(lanes);", "of16, of16"
     result = "return _mm512_cvtss_f32(of1);"
     if fold != "add":
         # Without NaN the instruction is the same function, operands in the order of the plain one.
         pairs = [(y, x) for x, y in pairs]
         result = (
-            "const __mmask16 unordered = _mm512_cmp_ps_mask(low, high, _CMP_UNORD_Q);\n"
+            f"const __mmask16 unordered = _mm512_cmp_ps_mask({parts}, _CMP_UNORD_Q);\n"
             "    return unordered != 0 ? NAN : _mm512_cvtss_f32(of1);"
         )
     texts = {f"pair{n}": ", ".join(pair) for n, pair in zip((16, 8, 4, 2, 1), pairs, strict=True)}
-    return c_function(_FOLD_AVX512, doc, name=name, fold=fold, result=result, **texts)
+    return c_function(
+        _FOLD_AVX512.replace("$whole", whole), doc,
+        name=name, fold=fold, result=result, lanes=str(lanes), **texts,
+    )  # fmt: skip
 
 
 def _polynomial(name: str, variable: str, coefficients: Iterable[float]) -> str:
@@ -319,7 +328,13 @@ VECTOR_FUNCTIONS: tuple[CFunction, ...] = (
     c_function(_STORE_MOST_AVX2, "The first count lanes of v, from 4 to 8, into p[0], p[1], ..."),
     c_function(_STREAM_AVX512, _STREAM_DOC),
     c_function(_STREAM_AVX2, _STREAM_DOC),
-    _fold("sum", "add", "The sum of 32 values, added by halves."),
-    _fold("max", "max", "The greatest of 32 values; NaN if one is NaN."),
-    _fold("min", "min", "The least of 32 values; NaN if one is NaN."),
+    *(
+        _fold(name, fold, lanes, doc.format(lanes))
+        for lanes in (16, 32)
+        for name, fold, doc in (
+            ("sum", "add", "The sum of {} values, added by halves."),
+            ("max", "max", "The greatest of {} values; NaN if one is NaN."),
+            ("min", "min", "The least of {} values; NaN if one is NaN."),
+        )
+    ),
 )

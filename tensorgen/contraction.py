@@ -53,7 +53,8 @@ class Contraction:
     `factors` are flat affine indices into the task's operands `operands`: inputs, or the stage
     in front that `prologue` describes. `result` is the flat index of the task's result and
     `epilogue` its value, in terms of `axes`, where the load of `stage_operand` stands for the sum
-    and every load has one flat index.
+    and every load has one flat index. Steps at which one of `guards` is negative are left out:
+    they would multiply by zeros that are nowhere.
     """
 
     axes: tuple[Axis, ...]
@@ -65,6 +66,7 @@ class Contraction:
     epilogue: Expr
     stage_operand: int
     prologue: Prologue | None = None
+    guards: tuple[Affine, ...] = ()
 
     def constant(self, task: Task) -> tuple[bool, bool]:
         """Whether each factor is known at compile time."""
@@ -322,6 +324,7 @@ def _merged(contraction: Contraction, axes: list[Axis]) -> tuple[Contraction, li
             *index_terms(contraction.epilogue),
             *(factor.expr for factor in contraction.factors),
             *(index.expr for index in _read_at(contraction)),
+            *(guard.expr for guard in contraction.guards),
         ]
         if not mergeable(outer, inner, terms):
             continue
@@ -342,6 +345,7 @@ def _merged(contraction: Contraction, axes: list[Axis]) -> tuple[Contraction, li
             factors=(first, second),
             result=simplify(contraction.result, values),
             epilogue=simplify(contraction.epilogue, values),
+            guards=tuple(affine(simplify(g.expr, values)) for g in contraction.guards),
         )
         axes = [*axes[:position], merged, *axes[position + 2 :]]
     return contraction, axes

@@ -181,8 +181,7 @@ class Statements:
 
     def _loop(self, loop: For, last: bool) -> None:
         vectors = None
-        long = loop.axis.extent > SIMD_UNROLLED
-        if loop.kind is LoopKind.SIMD and long and not self.strict:
+        if loop.kind is LoopKind.SIMD and not self.strict:
             vectors = LaneVectors.of(loop, self.isa)
         if vectors is None:
             self._plain_loop(loop, last)

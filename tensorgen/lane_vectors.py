@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from tensorgen.dialects import VectorDialect, vector_dialect
 from tensorgen.expr import Apply, Expr, Fold, Load, free_axes, walk
-from tensorgen.loop import Buffer, For, Store, TransposeBlock
+from tensorgen.loop import Buffer, For, Space, Store, TransposeBlock
 from tensorgen.simplify import affine
 from tensorgen.types import float32
 from tensorgen.vector_spelling import VECTOR_SPELLINGS
@@ -40,12 +40,20 @@ _BETTER = frozenset({
 """The operators for which these templates are faster than what compilers make of a loop."""
 
 
+_BLENDS: Mapping[str, str] = MappingProxyType(
+    {
+        "avx512": "_mm512_mask_mov_ps({old}, (__mmask16){m}, {v})",
+        "avx2": "_mm256_blend_ps({old}, {v}, {m})",
+    }
+)
+"""How an instruction set spells a vector with the first lanes of another."""
+
 _FOLDS: Mapping[tuple[str, str, int], Mapping[Fold, str]] = MappingProxyType({
-    ("avx512", "float32", 32): MappingProxyType({
-        Fold.SUM: "tasor_sum_of_lanes_f32x32",
-        Fold.MAX: "tasor_max_of_lanes_f32x32",
-        Fold.MIN: "tasor_min_of_lanes_f32x32",
-    }),
+    ("avx512", "float32", lanes): MappingProxyType({
+        fold: f"tasor_{fold.name.lower()}_of_{lanes}_lanes_f32"
+        for fold in (Fold.SUM, Fold.MAX, Fold.MIN)
+    })
+    for lanes in (16, 32)
 })  # fmt: skip
 """The C functions that fold so many lanes in an array of an element type into one value."""
 
@@ -85,6 +93,7 @@ class LaneVectors:
     loop: For
     dialect: VectorDialect
     operations: Mapping[str, str]
+    blend: str
 
     @staticmethod
     def of(loop: For, isa: str) -> LaneVectors | None:
@@ -93,14 +102,28 @@ class LaneVectors:
         dialect = vector_dialect(isa, float32)
         if operations is None or dialect is None:
             return None
-        form = LaneVectors(loop, dialect, operations)
+        form = LaneVectors(loop, dialect, operations, _BLENDS[isa])
         stores = [statement for statement in loop.body if isinstance(statement, Store)]
-        better = any(store.streamed for store in stores) or any(
+        better = any(store.streamed or form._adds_to_lanes(store) for store in stores) or any(
             isinstance(term, Apply) and term.op.name in _BETTER
             for store in stores
             for term in walk(store.value)
         )
         return form if better and all(map(form._has_vectors, loop.body)) else None
+
+    def _adds_to_lanes(self, store: Store) -> bool:
+        """Whether the loop changes the first elements of a local array that has a whole vector from
+        there on. Read and stored as a whole it stays in a register; a part that is stored could not
+        be read again with the rest before it is in the cache."""
+        buffer, index = store.buffer, store.index
+        first = affine(index).plus(affine(self.loop.axis).scaled(-1))
+        return (
+            buffer.space is Space.STACK
+            and self.loop.axis.extent < self.dialect.lanes
+            and not first.terms
+            and first.constant + self.dialect.lanes <= buffer.size
+            and any(term == buffer.at(index) for term in walk(store.value))
+        )
 
     def _has_vectors(self, statement: object) -> bool:
         match statement:
@@ -141,6 +164,8 @@ class LaneVectors:
         whole = count == self.dialect.lanes
         part_load = self.dialect.load_partial or self.dialect.load_signed
         stored: dict[bytes, str] = {}
+        stores = [statement for statement in self.loop.body if isinstance(statement, Store)]
+        kept = {s.buffer.at(s.index).digest for s in stores if self._adds_to_lanes(s)}
 
         def text(term: Expr) -> str:
             if term.digest in stored:
@@ -149,7 +174,8 @@ class LaneVectors:
                 return self.dialect.fill.format(x=scalar(term))
             match term:
                 case Load(operand=operand, indices=(index,)):
-                    template = self.dialect.load if whole else part_load
+                    full = whole or term.digest in kept
+                    template = self.dialect.load if full else part_load
                     assert template is not None, "lanes can be left out"
                     return template.format(p=pointer(operand, index), m=mask, s=signs)
                 case Apply(op=op, args=args):
@@ -157,13 +183,16 @@ class LaneVectors:
                 case _:
                     raise AssertionError("the term has no vector form")
 
-        for statement in self.loop.body:
-            assert isinstance(statement, Store)
+        for statement in stores:
             name = fresh(_name(statement.buffer))
             yield f"const {self.dialect.type} {name} = {text(statement.value)};"
             place = pointer(statement.buffer.number, statement.index)
             store = self.dialect.stored(place, name, count)
-            if statement.streamed and whole:
+            if statement.buffer.at(statement.index).digest in kept:
+                old = self.dialect.load.format(p=place)
+                blended = self.blend.format(old=old, m=mask, v=name)
+                yield self.dialect.store.format(p=place, v=blended)
+            elif statement.streamed and whole:
                 yield f"{STREAM_FUNCTION[self.dialect.lanes]}({place}, {name});"
             elif store is not None:
                 yield store

@@ -33,6 +33,7 @@ from tensorgen.expr import (
     Load,
     TensorExpr,
     const,
+    free_axes,
     operand_name,
 )
 from tensorgen.loop import (
@@ -40,6 +41,7 @@ from tensorgen.loop import (
     Buffer,
     Declare,
     Fill,
+    If,
     LoopKernel,
     LoopKind,
     MultiplyAdd,
@@ -60,6 +62,7 @@ from tensorgen.lower_panel import PanelTile
 from tensorgen.lower_prologue import slab_loops
 from tensorgen.lower_sum_blocks import Part, SumBlocks
 from tensorgen.packing import cut_axes, length_of, packed_factor, row_major
+from tensorgen.padded_steps import are_uniform, condition_of, without_padding
 from tensorgen.prologue import Slab
 from tensorgen.schedule import RegisterTile, ScheduleError, VectorSource
 from tensorgen.simplify import affine, simplify
@@ -83,9 +86,26 @@ def lower_register_tile(task: Task, schedule: RegisterTile) -> tuple[LoopKernel,
                 f"register_tile: expected a factor {schedule.copied} that can be copied, got "
                 + str(task)[:200]
             )
+    if schedule.skips_padding:
+        contraction = without_padding(task, contraction)
+        if contraction is None:
+            raise ScheduleError(
+                "register_tile: expected zeros around a factor, to skip them, got "
+                + str(task)[:200]
+            )
     roles = assign_roles(contraction, schedule.vector_operand)
     if not roles.vectors:
         raise ScheduleError("register_tile: expected an axis along the lanes, got none")
+    packs = schedule.source is VectorSource.RUNTIME or schedule.row_block > 0
+    if schedule.skips_padding and packs and not schedule.block_in_place:
+        raise ScheduleError(
+            f"register_tile: expected nothing packed at run time, to skip padding, got {schedule}"
+        )
+    if not are_uniform(roles):
+        raise ScheduleError(
+            "register_tile: expected tiles of which all elements are padded at the same steps, "
+            f"to skip them, got {schedule}"
+        )
     if schedule.depth and (schedule.grid or not schedule.vectors_outer or not roles.rows):
         raise ScheduleError(
             "register_tile: expected rows inside the loop over vector tiles, which threads share, "
@@ -417,7 +437,8 @@ class TileLowering(TileReads):
                 for target, register in zip(group, right, strict=True)
             )
         # Unrolled, compilers share broadcasts between steps and run out of registers.
-        sums = nested(loops, tuple(step), LoopKind.ROLLED)
+        needed = condition_of(self.contraction.guards, {**self.axes, **point})
+        sums = _where(needed, loops, tuple(step), LoopKind.ROLLED)
         statements.extend(nested(chunks, (*asked, *sums), LoopKind.ROLLED))
         if self.sums is None:
             statements.extend(self._finish(row, column, accumulators))
@@ -426,7 +447,10 @@ class TileLowering(TileReads):
                 VectorStore(self.sums.buffer, place, register, lanes)
                 for register, place in zip(flat, places, strict=True)
             )
-        return (Declare((*flat, *right, left), tuple(statements)),)
+        tile = (Declare((*flat, *right, left), tuple(statements)),)
+        # Partial sums stay as they are if none of the steps of a block is needed.
+        whole = self.sums is not None and needed is not None and not free_axes(needed) & {*loops}
+        return (If(needed, tile),) if whole and needed is not None else tile
 
     def _asking(
         self, row: Block, column: Block
@@ -553,6 +577,17 @@ class TileLowering(TileReads):
         result = Store(self.output, replace_axes(self.contraction.result, values), value)
         block = self.schedule.lanes if self.schedule.turned else 0
         return stored_tile(result, tile, element, across, along, block, self.numbers)
+
+
+def _where(
+    condition: Expr | None, loops: tuple[Axis, ...], body: tuple[Stmt, ...], kind: LoopKind
+) -> tuple[Stmt, ...]:
+    """Loops around a body, under a condition that is asked as soon as it can be."""
+    if condition is None:
+        return nested(loops, body, kind)
+    moving = free_axes(condition)
+    around = max((n + 1 for n, loop in enumerate(loops) if loop in moving), default=0)
+    return nested(loops[:around], (If(condition, nested(loops[around:], body, kind)),), kind)
 
 
 def _together(schedule: RegisterTile, roles: Roles) -> int | None:

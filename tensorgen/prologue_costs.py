@@ -64,8 +64,12 @@ def _reads_its_own(prologue: Prologue, roles: Roles, vectors_outer: bool) -> boo
 
 
 def factor_bytes(roles: Roles, factor: int) -> int:
-    """Bytes of all elements of a factor that the contraction reads."""
+    """Bytes of all elements of a factor that the contraction reads. Where the steps of a window are
+    guarded, they stay within those that the axes of the result lead to."""
     contraction = roles.contraction
     index = contraction.factors[factor]
-    axes = (*contraction.axes, *roles.reduction)
-    return contraction.dtype.bytes * prod(axis.extent for axis in axes if index.coefficient(axis))
+    guarded = {axis for guard in contraction.guards for axis, _ in guard.terms}
+    moving = [axis for axis in (*contraction.axes, *roles.reduction) if index.coefficient(axis)]
+    if guarded.intersection(moving, contraction.axes):
+        moving = [axis for axis in moving if axis not in guarded.intersection(roles.reduction)]
+    return contraction.dtype.bytes * prod(axis.extent for axis in moving)

@@ -124,7 +124,9 @@ class RegisterTile:
     and they alone share the threads. Inside none of them, all threads make it once. With `together`
     what the steps of a sum read of it (channels) are neighbours: a line of the cache serves as many
     steps as it has elements.
-    With `copied`, a dense copy of that factor (0 or 1) is such a prologue.
+    With `copied`, a dense copy of that factor (0 or 1) is such a prologue. With `skips_padding`
+    there is none: steps of the sum that would read zeros around a factor are left out, and the
+    others read it where it lies.
     With `row_block`, the broadcast operand is packed at run time, so many rows at a time: the loop
     over these blocks is around the one over vector tiles, and threads share it. Where all rows are
     one block, all threads pack it and share the vector tiles. With `block_in_place` nothing is
@@ -155,6 +157,7 @@ class RegisterTile:
     row_block: int = 0
     epilogue_ahead: bool = False
     block_in_place: bool = False
+    skips_padding: bool = False
 
     def __str__(self) -> str:
         outer = "vector tiles" if self.vectors_outer else "rows"
@@ -184,6 +187,8 @@ class RegisterTile:
             steps.append("epilogue ahead")
         if self.copied is not None:
             steps.append("copied")
+        if self.skips_padding:
+            steps.append("skips padding")
         if self.prologue:
             steps.append(f"prologue(inside {self.prologue})")
         if self.together:

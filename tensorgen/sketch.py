@@ -54,7 +54,7 @@ from tensorgen.typical_machine import typical_machine
 from tensorgen.window import Window, window_of
 from tensorgen.window_sketch import window_schedule
 
-REDUCTION_LANES = (32, 16, 8)
+REDUCTION_LANES = (32, 16)
 """Lane accumulators of a reduction, most first: the same on every target, so that sums are too."""
 
 _TOTALS = 64

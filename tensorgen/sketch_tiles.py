@@ -17,6 +17,7 @@ from tensorgen.dialects import VectorDialect
 from tensorgen.epilogue_lines import chunk_lengths
 from tensorgen.expr import Axis
 from tensorgen.machine import CACHE_SHARE, FIRST_CACHE_SHARE, Core
+from tensorgen.padded_steps import are_uniform, needed_share, without_padding
 from tensorgen.panel_lines import PanelLines
 from tensorgen.prologue import Slab
 from tensorgen.prologue_costs import EXPOSED, prologue_costs
@@ -93,7 +94,7 @@ def tile_sketches(
     task: Task, contraction: Contraction, core: Core, threads: int
 ) -> Iterator[TileSketch]:
     """The ways to read the factors of a contraction: which one lies along the lanes, and whether
-    one of them is copied in front of the tiles."""
+    one of them is copied in front of the tiles, or its padding skipped."""
     for vector in (0, 1):
         roles = assign_roles(contraction, vector)
         if not roles.vectors or roles.contraction.operands[0] == roles.contraction.operands[1]:
@@ -110,6 +111,13 @@ def tile_sketches(
             if roles.vectors:
                 constant = copied.constant(task)
                 yield from sketches_for_roles(roles, vector, constant, core, threads, factor)
+    bare = without_padding(task, contraction)
+    if bare is None:
+        return
+    for vector in (0, 1):
+        roles, constant = assign_roles(bare, vector), bare.constant(task)
+        if roles.vectors and are_uniform(roles):
+            yield from sketches_for_roles(roles, vector, constant, core, threads)
 
 
 def tiles_for_roles(
@@ -182,11 +190,18 @@ class TileSketch:
             roles = _read_together(roles, together)
         turned = together is not None
         work = tiled_work(roles, vector, core.dialect, threads)
+        if roles.contraction.guards:
+            work = work.where_needed(needed_share(roles.contraction))
         outer = _vectors_outer(work)
         prologues = tuple(prologue_costs(roles, outer, core, threads, turned))
         return TileSketch(
             roles, vector, constant, together is not None, copied, core, threads, work, prologues
         )
+
+    @property
+    def skips_padding(self) -> bool:
+        """Whether steps that would read padding are left out."""
+        return bool(self.roles.contraction.guards)
 
     def sources(self, fewest_rows: int = 4) -> tuple[VectorSource, ...]:
         """How the vector factor may reach the registers. A factor known at compile time is relaid
@@ -196,7 +211,9 @@ class TileSketch:
         factor = self.roles.contraction.factors[self.vector]
         in_order = factor.coefficient(self.roles.vectors[-1]) == 1
         direct = (VectorSource.DIRECT,) if in_order else ()
-        packed = (VectorSource.RUNTIME,) if self.work.rows >= fewest_rows else ()
+        # Panels would be packed from where steps that are skipped read.
+        packs = self.work.rows >= fewest_rows and not self.skips_padding
+        packed = (VectorSource.RUNTIME,) if packs else ()
         return (*direct, *packed)
 
     def shapes(self) -> Iterator[tuple[int, int]]:
@@ -249,6 +266,7 @@ class TileSketch:
             turned=self.work.turned,
             together=self.together,
             copied=self.copied,
+            skips_padding=self.skips_padding,
         )
         panels_ahead = _panels_pay(self.roles, self.work, schedule, self.core)
         schedule = replace(
@@ -334,7 +352,7 @@ class TileSketch:
         yield from self._shared(schedule)
         if self._order_matters(schedule):
             yield from self._shared(self.by_rule(source, rows, vectors, turned_order=True))
-        if _panels_are_lost(self.work, schedule, self.core):
+        if self.skips_padding or _panels_are_lost(self.work, schedule, self.core):
             blocked = self._in_blocks(schedule)
             if blocked.depth:
                 yield from self._shared(blocked)
@@ -369,7 +387,7 @@ class TileSketch:
         """Whether the broadcast factor may be packed at run time: each of its rows is a stream, the
         other factor is not packed then, too, and no prologue stands between it and the tiles."""
         known = self.constant[1 - self.vector] or not self.work.row_streams
-        plain = self.roles.contraction.prologue is None
+        plain = self.roles.contraction.prologue is None and not self.skips_padding
         return plain and not known and source is not VectorSource.RUNTIME
 
     def _row_blocks(self, schedule: RegisterTile) -> Iterator[Estimate[RegisterTile]]:

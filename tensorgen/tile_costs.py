@@ -9,7 +9,7 @@ What it does not: know which tiles there are, or choose among them (`sketch_tile
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, gcd, prod
 
 from tensorgen.contraction import Roles
@@ -118,6 +118,13 @@ class TiledWork:
     result_bytes: int
     own_results: float
     residuals: int
+
+    def where_needed(self, share: float) -> TiledWork:
+        """The same if only that part of the steps is taken, and a window does not leave the rows:
+        a step of it reads that part of them."""
+        depth = max(round(self.depth * share), 1)
+        span = min(self.row_span, self.row_bytes)
+        return replace(self, depth=depth, row_span=round(share * span))
 
     def jumps(self, vectors_outer: bool) -> bool:
         """Whether a tile stores a line for each of several rows, or columns, which may lie far from

@@ -35,18 +35,24 @@ def tile_space(
 ) -> Iterator[Sketch]:
     """The sketches of a contraction in register tiles. If `strict`, only those that add up in the
     order that the contraction as it is written has."""
-    ways: dict[tuple[int | None, int], list[TileSketch]] = {}
+    ways: dict[tuple[int | None, bool, int], list[TileSketch]] = {}
     for count in sorted({1, threads}):
         for tiles in tile_sketches(task, contraction, core, count):
-            ways.setdefault((tiles.copied, tiles.vector), []).append(tiles)
+            way = (tiles.copied, tiles.skips_padding, tiles.vector)
+            ways.setdefault(way, []).append(tiles)
     plain = {
-        _order(tiles.roles) for found in ways.values() for tiles in found if tiles.copied is None
+        _order(tiles.roles)
+        for (copied, skips_padding, _), found in ways.items()
+        for tiles in found
+        if copied is None and not skips_padding
     }
-    for (copied, vector), found in ways.items():
-        if strict and copied is not None and {_order(tiles.roles) for tiles in found} - plain:
+    for (copied, skips_padding, vector), found in ways.items():
+        moved = copied is not None or skips_padding
+        if strict and moved and {_order(tiles.roles) for tiles in found} - plain:
             continue
         for source in found[0].sources(FEWEST_ROWS_TO_PACK):
             name = f"tile {source.value} {vector}" + ("" if copied is None else " copied")
+            name += " bare" if skips_padding else ""
             variants = {(tiles.together, tiles.threads > 1): tiles for tiles in found}
             yield TileSpace(variants, source, core).sketch(name)
 
@@ -169,6 +175,7 @@ class TileSpace:
             prologue=int(settings["prologue"]),
             together=bool(settings["together"]),
             copied=tiles.copied,
+            skips_padding=tiles.skips_padding,
             depth=int(settings["depth"]),
             row_block=_rows_of_block(
                 tiles.work.rows, int(settings["rows"]), int(settings["row_blocks"])
@@ -239,8 +246,10 @@ class TileSpace:
         if not isinstance(schedule, RegisterTile):
             return None
         tiles = self.any
-        way = (schedule.vector_operand, schedule.source, schedule.copied, schedule.backwards)
-        if way != (tiles.vector, self.source, tiles.copied, False):
+        way = (schedule.vector_operand, schedule.source, schedule.copied, schedule.skips_padding)
+        if way != (tiles.vector, self.source, tiles.copied, tiles.skips_padding):
+            return None
+        if schedule.backwards:
             return None
         settings = {
             knob.name: getattr(schedule, knob.name)

@@ -357,10 +357,17 @@ def test_what_is_reduced_next_is_computed_there() -> None:
 
 
 def test_a_short_sum_leaves_the_lanes_to_what_it_adds_up() -> None:
-    for extent, joined in ((63, frozenset()), (64, {1})):
+    for extent, joined in ((31, frozenset()), (32, {1})):
         schedule = loop_schedule(softmax(extent=extent), 1, fused=True)
         assert isinstance(schedule, RowStages)
         assert schedule.joined == joined
+
+
+def test_a_sum_has_as_many_lanes_as_it_fills_twice() -> None:
+    for extent, lanes in ((32, 16), (63, 16), (64, 32), (1000, 32)):
+        schedule = loop_schedule(softmax(extent=extent), 1, fused=True)
+        assert isinstance(schedule, RowStages)
+        assert {s.tile for s in schedule.stages if s.lanes is Lanes.REDUCTION} == {lanes}
 
 
 def test_what_is_reduced_in_another_order_is_stored_first() -> None:

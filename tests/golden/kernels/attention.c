@@ -4,8 +4,8 @@
  *   out[i,j,l] = g[j,i,l]
  * schedule: attention_tile(2 rows, 48 apart; parts(1)); scores(register_tile(2 x 2*16);
  *   vectors(runtime); rows(broadcast in place); order(vector tiles, rows)); rows(2);
- *   parallel(0); lanes(output, 2048) | lanes(reduction, 32); softmax | lanes(output, 2048);
- *   softmax | lanes(reduction, 32); softmax | lanes(output, 2048); softmax;
+ *   parallel(0); lanes(output, 2048) & lanes(reduction, 16); softmax | lanes(output, 2048);
+ *   softmax & lanes(reduction, 16); softmax | lanes(output, 2048); softmax;
  *   weighted(register_tile(2 x 1*16); vectors(runtime); rows(broadcast in place); order(vector
  *   tiles, rows)) */
 static void attention(const float *restrict x, const float *restrict y, const float *restrict z,
@@ -95,38 +95,70 @@ static void attention(const float *restrict x, const float *restrict y, const fl
                 }
             }
             for (ptrdiff_t j = 0; j < 2; j++) {
-                TASOR_SIMD
-                for (ptrdiff_t l = 0; l < 40; l++) {
-                    scores[j * 48 + l] = scores[j * 48 + l] / 4.0f + w[j * 40 + j_o * 80 + l];
-                }
-            }
-            for (ptrdiff_t j = 0; j < 2; j++) {
                 float total;
-                total = -INFINITY;
-                for (ptrdiff_t k = 0; k < 40; k++) {
-                    total = tasor_max_number_f32(total, scores[j * 48 + k]);
+                {
+                    float acc[16] TASOR_ALIGNED;
+                    TASOR_SIMD
+                    for (ptrdiff_t lane = 0; lane < 16; lane++) {
+                        acc[lane] = -INFINITY;
+                    }
+                    for (ptrdiff_t k_o = 0; k_o < 2; k_o++) {
+                        for (ptrdiff_t k_i = 0; k_i < 16; k_i += 16) {
+                            const __m512 scores_lanes =
+                                _mm512_add_ps(_mm512_div_ps(_mm512_loadu_ps(scores + j * 48 + k_i +
+                                k_o * 16), _mm512_set1_ps(4.0f)), _mm512_loadu_ps(w + j * 40 + j_o *
+                                80 + k_i + k_o * 16));
+                            _mm512_storeu_ps(scores + j * 48 + k_i + k_o * 16, scores_lanes);
+                            const __m512 acc_lanes = _mm512_max_ps(scores_lanes, _mm512_loadu_ps(acc
+                                + k_i));
+                            _mm512_storeu_ps(acc + k_i, acc_lanes);
+                        }
+                    }
+                    {
+                        const __m512 scores_lanes =
+                            _mm512_add_ps(_mm512_div_ps(_mm512_maskz_loadu_ps((__mmask16)0xFF,
+                            scores + j * 48 + 0 + 32), _mm512_set1_ps(4.0f)),
+                            _mm512_maskz_loadu_ps((__mmask16)0xFF, w + j * 40 + j_o * 80 + 0 + 32));
+                        _mm512_mask_storeu_ps(scores + j * 48 + 0 + 32, (__mmask16)0xFF,
+                            scores_lanes);
+                        const __m512 acc_lanes = _mm512_max_ps(scores_lanes, _mm512_loadu_ps(acc));
+                        _mm512_storeu_ps(acc, _mm512_mask_mov_ps(_mm512_loadu_ps(acc),
+                            (__mmask16)0xFF, acc_lanes));
+                    }
+                    total = tasor_max_of_16_lanes_f32(acc);
                 }
                 row2[j] = total;
             }
             for (ptrdiff_t j = 0; j < 2; j++) {
-                for (ptrdiff_t l = 0; l < 32; l += 16) {
-                    const __m512 scores_lanes =
-                        tasor_exp_nonpositive_f32x16(_mm512_sub_ps(_mm512_loadu_ps(scores + j * 48 +
-                        l), _mm512_set1_ps(row2[j])));
-                    _mm512_storeu_ps(scores + j * 48 + l, scores_lanes);
-                }
-                {
-                    const __m512 scores_lanes =
-                        tasor_exp_nonpositive_f32x16(_mm512_sub_ps(_mm512_maskz_loadu_ps((__mmask16)0xFF,
-                        scores + j * 48 + 32), _mm512_set1_ps(row2[j])));
-                    _mm512_mask_storeu_ps(scores + j * 48 + 32, (__mmask16)0xFF, scores_lanes);
-                }
-            }
-            for (ptrdiff_t j = 0; j < 2; j++) {
                 float total;
-                total = 0.0f;
-                for (ptrdiff_t k = 0; k < 40; k++) {
-                    total = total + scores[j * 48 + k];
+                {
+                    float acc[16] TASOR_ALIGNED;
+                    TASOR_SIMD
+                    for (ptrdiff_t lane = 0; lane < 16; lane++) {
+                        acc[lane] = 0.0f;
+                    }
+                    for (ptrdiff_t k_o = 0; k_o < 2; k_o++) {
+                        for (ptrdiff_t k_i = 0; k_i < 16; k_i += 16) {
+                            const __m512 scores_lanes =
+                                tasor_exp_nonpositive_f32x16(_mm512_sub_ps(_mm512_loadu_ps(scores +
+                                j * 48 + k_i + k_o * 16), _mm512_set1_ps(row2[j])));
+                            _mm512_storeu_ps(scores + j * 48 + k_i + k_o * 16, scores_lanes);
+                            const __m512 acc_lanes = _mm512_add_ps(_mm512_loadu_ps(acc + k_i),
+                                scores_lanes);
+                            _mm512_storeu_ps(acc + k_i, acc_lanes);
+                        }
+                    }
+                    {
+                        const __m512 scores_lanes =
+                            tasor_exp_nonpositive_f32x16(_mm512_sub_ps(_mm512_maskz_loadu_ps((__mmask16)0xFF,
+                            scores + j * 48 + 0 + 32), _mm512_set1_ps(row2[j])));
+                        _mm512_mask_storeu_ps(scores + j * 48 + 0 + 32, (__mmask16)0xFF,
+                            scores_lanes);
+                        const __m512 acc_lanes = _mm512_add_ps(_mm512_loadu_ps(acc), scores_lanes);
+                        _mm512_storeu_ps(acc, _mm512_mask_mov_ps(_mm512_loadu_ps(acc),
+                            (__mmask16)0xFF, acc_lanes));
+                    }
+                    total = tasor_sum_of_16_lanes_f32(acc);
                 }
                 row4[j] = total;
             }
@@ -198,38 +230,67 @@ static void attention(const float *restrict x, const float *restrict y, const fl
             }
         }
         for (ptrdiff_t j = 0; j < 1; j++) {
-            TASOR_SIMD
-            for (ptrdiff_t l = 0; l < 40; l++) {
-                scores[l] = scores[l] / 4.0f + w[l + 160];
-            }
-        }
-        for (ptrdiff_t j = 0; j < 1; j++) {
             float total;
-            total = -INFINITY;
-            for (ptrdiff_t k = 0; k < 40; k++) {
-                total = tasor_max_number_f32(total, scores[k]);
+            {
+                float acc[16] TASOR_ALIGNED;
+                TASOR_SIMD
+                for (ptrdiff_t lane = 0; lane < 16; lane++) {
+                    acc[lane] = -INFINITY;
+                }
+                for (ptrdiff_t k_o = 0; k_o < 2; k_o++) {
+                    for (ptrdiff_t k_i = 0; k_i < 16; k_i += 16) {
+                        const __m512 scores_lanes =
+                            _mm512_add_ps(_mm512_div_ps(_mm512_loadu_ps(scores + k_i + k_o * 16),
+                            _mm512_set1_ps(4.0f)), _mm512_loadu_ps(w + k_i + k_o * 16 + 160));
+                        _mm512_storeu_ps(scores + k_i + k_o * 16, scores_lanes);
+                        const __m512 acc_lanes = _mm512_max_ps(scores_lanes, _mm512_loadu_ps(acc +
+                            k_i));
+                        _mm512_storeu_ps(acc + k_i, acc_lanes);
+                    }
+                }
+                {
+                    const __m512 scores_lanes =
+                        _mm512_add_ps(_mm512_div_ps(_mm512_maskz_loadu_ps((__mmask16)0xFF, scores +
+                        0 + 32), _mm512_set1_ps(4.0f)), _mm512_maskz_loadu_ps((__mmask16)0xFF, w + 0
+                        + 192));
+                    _mm512_mask_storeu_ps(scores + 0 + 32, (__mmask16)0xFF, scores_lanes);
+                    const __m512 acc_lanes = _mm512_max_ps(scores_lanes, _mm512_loadu_ps(acc));
+                    _mm512_storeu_ps(acc, _mm512_mask_mov_ps(_mm512_loadu_ps(acc), (__mmask16)0xFF,
+                        acc_lanes));
+                }
+                total = tasor_max_of_16_lanes_f32(acc);
             }
             row2[0] = total;
         }
         for (ptrdiff_t j = 0; j < 1; j++) {
-            for (ptrdiff_t l = 0; l < 32; l += 16) {
-                const __m512 scores_lanes =
-                    tasor_exp_nonpositive_f32x16(_mm512_sub_ps(_mm512_loadu_ps(scores + l),
-                    _mm512_set1_ps(row2[0])));
-                _mm512_storeu_ps(scores + l, scores_lanes);
-            }
-            {
-                const __m512 scores_lanes =
-                    tasor_exp_nonpositive_f32x16(_mm512_sub_ps(_mm512_maskz_loadu_ps((__mmask16)0xFF,
-                    scores + 32), _mm512_set1_ps(row2[0])));
-                _mm512_mask_storeu_ps(scores + 32, (__mmask16)0xFF, scores_lanes);
-            }
-        }
-        for (ptrdiff_t j = 0; j < 1; j++) {
             float total;
-            total = 0.0f;
-            for (ptrdiff_t k = 0; k < 40; k++) {
-                total = total + scores[k];
+            {
+                float acc[16] TASOR_ALIGNED;
+                TASOR_SIMD
+                for (ptrdiff_t lane = 0; lane < 16; lane++) {
+                    acc[lane] = 0.0f;
+                }
+                for (ptrdiff_t k_o = 0; k_o < 2; k_o++) {
+                    for (ptrdiff_t k_i = 0; k_i < 16; k_i += 16) {
+                        const __m512 scores_lanes =
+                            tasor_exp_nonpositive_f32x16(_mm512_sub_ps(_mm512_loadu_ps(scores + k_i
+                            + k_o * 16), _mm512_set1_ps(row2[0])));
+                        _mm512_storeu_ps(scores + k_i + k_o * 16, scores_lanes);
+                        const __m512 acc_lanes = _mm512_add_ps(_mm512_loadu_ps(acc + k_i),
+                            scores_lanes);
+                        _mm512_storeu_ps(acc + k_i, acc_lanes);
+                    }
+                }
+                {
+                    const __m512 scores_lanes =
+                        tasor_exp_nonpositive_f32x16(_mm512_sub_ps(_mm512_maskz_loadu_ps((__mmask16)0xFF,
+                        scores + 0 + 32), _mm512_set1_ps(row2[0])));
+                    _mm512_mask_storeu_ps(scores + 0 + 32, (__mmask16)0xFF, scores_lanes);
+                    const __m512 acc_lanes = _mm512_add_ps(_mm512_loadu_ps(acc), scores_lanes);
+                    _mm512_storeu_ps(acc, _mm512_mask_mov_ps(_mm512_loadu_ps(acc), (__mmask16)0xFF,
+                        acc_lanes));
+                }
+                total = tasor_sum_of_16_lanes_f32(acc);
             }
             row4[0] = total;
         }

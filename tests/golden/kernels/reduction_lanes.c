@@ -16,8 +16,10 @@ static void reduction_lanes(const float *restrict x, float *restrict out)
                     acc[k_i] = acc[k_i] + x[i * 100 + k_i + k_o * 32];
                 }
             }
-            for (ptrdiff_t k_i = 0; k_i < 4; k_i++) {
-                acc[k_i] = acc[k_i] + x[i * 100 + k_i + 96];
+            {
+                const __m256 acc_lanes = _mm256_add_ps(_mm256_loadu_ps(acc), _mm256_maskload_ps(x +
+                    i * 100 + 0 + 96, _mm256_setr_epi32(-1, -1, -1, -1, 0, 0, 0, 0)));
+                _mm256_storeu_ps(acc, _mm256_blend_ps(_mm256_loadu_ps(acc), acc_lanes, 0xF));
             }
             TASOR_SIMD
             for (ptrdiff_t lane = 0; lane < 16; lane++) {
@@ -27,14 +29,20 @@ static void reduction_lanes(const float *restrict x, float *restrict out)
             for (ptrdiff_t lane = 0; lane < 8; lane++) {
                 acc[lane] = acc[lane] + acc[lane + 8];
             }
-            for (ptrdiff_t lane = 0; lane < 4; lane++) {
-                acc[lane] = acc[lane] + acc[lane + 4];
+            {
+                const __m256 acc_lanes = _mm256_add_ps(_mm256_loadu_ps(acc), _mm256_maskload_ps(acc
+                    + 0 + 4, _mm256_setr_epi32(-1, -1, -1, -1, 0, 0, 0, 0)));
+                _mm256_storeu_ps(acc, _mm256_blend_ps(_mm256_loadu_ps(acc), acc_lanes, 0xF));
             }
-            for (ptrdiff_t lane = 0; lane < 2; lane++) {
-                acc[lane] = acc[lane] + acc[lane + 2];
+            {
+                const __m256 acc_lanes = _mm256_add_ps(_mm256_loadu_ps(acc), _mm256_maskload_ps(acc
+                    + 0 + 2, _mm256_setr_epi32(-1, -1, 0, 0, 0, 0, 0, 0)));
+                _mm256_storeu_ps(acc, _mm256_blend_ps(_mm256_loadu_ps(acc), acc_lanes, 0x3));
             }
-            for (ptrdiff_t lane = 0; lane < 1; lane++) {
-                acc[lane] = acc[lane] + acc[lane + 1];
+            {
+                const __m256 acc_lanes = _mm256_add_ps(_mm256_loadu_ps(acc), _mm256_maskload_ps(acc
+                    + 0 + 1, _mm256_setr_epi32(-1, 0, 0, 0, 0, 0, 0, 0)));
+                _mm256_storeu_ps(acc, _mm256_blend_ps(_mm256_loadu_ps(acc), acc_lanes, 0x1));
             }
             total = acc[0];
         }

@@ -25,10 +25,11 @@ static void rows_softmax(const float *restrict x, float *restrict out)
                 }
                 {
                     const __m512 acc_lanes = _mm512_max_ps(_mm512_maskz_loadu_ps((__mmask16)0x3F, x
-                        + i * 70 + 0 + 64), _mm512_maskz_loadu_ps((__mmask16)0x3F, acc));
-                    _mm512_mask_storeu_ps(acc, (__mmask16)0x3F, acc_lanes);
+                        + i * 70 + 0 + 64), _mm512_loadu_ps(acc));
+                    _mm512_storeu_ps(acc, _mm512_mask_mov_ps(_mm512_loadu_ps(acc), (__mmask16)0x3F,
+                        acc_lanes));
                 }
-                total = tasor_max_of_lanes_f32x32(acc);
+                total = tasor_max_of_32_lanes_f32(acc);
             }
             row0 = total;
         }
@@ -59,11 +60,11 @@ static void rows_softmax(const float *restrict x, float *restrict out)
                         tasor_exp_nonpositive_f32x16(_mm512_sub_ps(_mm512_maskz_loadu_ps((__mmask16)0x3F,
                         x + i * 70 + 0 + 64), _mm512_set1_ps(row0)));
                     _mm512_mask_storeu_ps(row1 + 0 + 64, (__mmask16)0x3F, row1_lanes);
-                    const __m512 acc_lanes = _mm512_add_ps(_mm512_maskz_loadu_ps((__mmask16)0x3F,
-                        acc), row1_lanes);
-                    _mm512_mask_storeu_ps(acc, (__mmask16)0x3F, acc_lanes);
+                    const __m512 acc_lanes = _mm512_add_ps(_mm512_loadu_ps(acc), row1_lanes);
+                    _mm512_storeu_ps(acc, _mm512_mask_mov_ps(_mm512_loadu_ps(acc), (__mmask16)0x3F,
+                        acc_lanes));
                 }
-                total = tasor_sum_of_lanes_f32x32(acc);
+                total = tasor_sum_of_32_lanes_f32(acc);
             }
             row2 = total;
         }

@@ -25,9 +25,8 @@ static void rows_softmax_avx2(const float *restrict x, float *restrict out)
                 }
                 {
                     const __m256 acc_lanes = _mm256_max_ps(_mm256_maskload_ps(x + i * 70 + 0 + 64,
-                        _mm256_setr_epi32(-1, -1, -1, -1, -1, -1, 0, 0)), _mm256_maskload_ps(acc,
-                        _mm256_setr_epi32(-1, -1, -1, -1, -1, -1, 0, 0)));
-                    tasor_store_most_f32x8(acc, acc_lanes, 6);
+                        _mm256_setr_epi32(-1, -1, -1, -1, -1, -1, 0, 0)), _mm256_loadu_ps(acc));
+                    _mm256_storeu_ps(acc, _mm256_blend_ps(_mm256_loadu_ps(acc), acc_lanes, 0x3F));
                 }
                 TASOR_SIMD
                 for (ptrdiff_t lane = 0; lane < 16; lane++) {
@@ -37,14 +36,23 @@ static void rows_softmax_avx2(const float *restrict x, float *restrict out)
                 for (ptrdiff_t lane = 0; lane < 8; lane++) {
                     acc[lane] = tasor_max_f32(acc[lane], acc[lane + 8]);
                 }
-                for (ptrdiff_t lane = 0; lane < 4; lane++) {
-                    acc[lane] = tasor_max_f32(acc[lane], acc[lane + 4]);
+                {
+                    const __m256 acc_lanes = tasor_max_f32x8(_mm256_loadu_ps(acc),
+                        _mm256_maskload_ps(acc + 0 + 4, _mm256_setr_epi32(-1, -1, -1, -1, 0, 0, 0,
+                        0)));
+                    _mm256_storeu_ps(acc, _mm256_blend_ps(_mm256_loadu_ps(acc), acc_lanes, 0xF));
                 }
-                for (ptrdiff_t lane = 0; lane < 2; lane++) {
-                    acc[lane] = tasor_max_f32(acc[lane], acc[lane + 2]);
+                {
+                    const __m256 acc_lanes = tasor_max_f32x8(_mm256_loadu_ps(acc),
+                        _mm256_maskload_ps(acc + 0 + 2, _mm256_setr_epi32(-1, -1, 0, 0, 0, 0, 0,
+                        0)));
+                    _mm256_storeu_ps(acc, _mm256_blend_ps(_mm256_loadu_ps(acc), acc_lanes, 0x3));
                 }
-                for (ptrdiff_t lane = 0; lane < 1; lane++) {
-                    acc[lane] = tasor_max_f32(acc[lane], acc[lane + 1]);
+                {
+                    const __m256 acc_lanes = tasor_max_f32x8(_mm256_loadu_ps(acc),
+                        _mm256_maskload_ps(acc + 0 + 1, _mm256_setr_epi32(-1, 0, 0, 0, 0, 0, 0,
+                        0)));
+                    _mm256_storeu_ps(acc, _mm256_blend_ps(_mm256_loadu_ps(acc), acc_lanes, 0x1));
                 }
                 total = acc[0];
             }
@@ -78,9 +86,8 @@ static void rows_softmax_avx2(const float *restrict x, float *restrict out)
                         + 64, _mm256_setr_epi32(-1, -1, -1, -1, -1, -1, 0, 0)),
                         _mm256_set1_ps(row0)));
                     tasor_store_most_f32x8(row1 + 0 + 64, row1_lanes, 6);
-                    const __m256 acc_lanes = _mm256_add_ps(_mm256_maskload_ps(acc,
-                        _mm256_setr_epi32(-1, -1, -1, -1, -1, -1, 0, 0)), row1_lanes);
-                    tasor_store_most_f32x8(acc, acc_lanes, 6);
+                    const __m256 acc_lanes = _mm256_add_ps(_mm256_loadu_ps(acc), row1_lanes);
+                    _mm256_storeu_ps(acc, _mm256_blend_ps(_mm256_loadu_ps(acc), acc_lanes, 0x3F));
                 }
                 TASOR_SIMD
                 for (ptrdiff_t lane = 0; lane < 16; lane++) {
@@ -90,14 +97,23 @@ static void rows_softmax_avx2(const float *restrict x, float *restrict out)
                 for (ptrdiff_t lane = 0; lane < 8; lane++) {
                     acc[lane] = acc[lane] + acc[lane + 8];
                 }
-                for (ptrdiff_t lane = 0; lane < 4; lane++) {
-                    acc[lane] = acc[lane] + acc[lane + 4];
+                {
+                    const __m256 acc_lanes = _mm256_add_ps(_mm256_loadu_ps(acc),
+                        _mm256_maskload_ps(acc + 0 + 4, _mm256_setr_epi32(-1, -1, -1, -1, 0, 0, 0,
+                        0)));
+                    _mm256_storeu_ps(acc, _mm256_blend_ps(_mm256_loadu_ps(acc), acc_lanes, 0xF));
                 }
-                for (ptrdiff_t lane = 0; lane < 2; lane++) {
-                    acc[lane] = acc[lane] + acc[lane + 2];
+                {
+                    const __m256 acc_lanes = _mm256_add_ps(_mm256_loadu_ps(acc),
+                        _mm256_maskload_ps(acc + 0 + 2, _mm256_setr_epi32(-1, -1, 0, 0, 0, 0, 0,
+                        0)));
+                    _mm256_storeu_ps(acc, _mm256_blend_ps(_mm256_loadu_ps(acc), acc_lanes, 0x3));
                 }
-                for (ptrdiff_t lane = 0; lane < 1; lane++) {
-                    acc[lane] = acc[lane] + acc[lane + 1];
+                {
+                    const __m256 acc_lanes = _mm256_add_ps(_mm256_loadu_ps(acc),
+                        _mm256_maskload_ps(acc + 0 + 1, _mm256_setr_epi32(-1, 0, 0, 0, 0, 0, 0,
+                        0)));
+                    _mm256_storeu_ps(acc, _mm256_blend_ps(_mm256_loadu_ps(acc), acc_lanes, 0x1));
                 }
                 total = acc[0];
             }

@@ -1,0 +1,195 @@
+"""Steps of a sum that read nothing but padding, left out: what the other steps read lies in place.
+
+A convolution whose window is spread far apart reads mostly padding near the borders: with a
+dilation of 18, three quarters of all products on an image of 24 x 24 are of zeros. Along an axis,
+positions see the same steps of the window in the image if the dilation, the padding and the size of
+the image are multiples of their number: tiles of so many need no padded copy, only a condition for
+each step of the window. Factors that are infinite or NaN are not multiplied by zeros then.
+
+What it does not: tell whether that pays (`sketch_tiles`), or print the conditions
+(`lower_contraction`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from math import gcd, prod
+
+import numpy as np
+
+from tensorgen.contraction import EPILOGUE_BASE, SPLIT_BASE, Contraction, Roles
+from tensorgen.expr import Apply, Axis, Const, Expr, Load, Select, const
+from tensorgen.flat import flat_index
+from tensorgen.simplify import Affine, affine, simplify
+from tensorgen.task import Task
+from tensorgen.types import int64
+
+MOST_POINTS = 1 << 16
+"""Conditions at more points are not counted, and such contractions keep their padding."""
+
+
+def without_padding(task: Task, contraction: Contraction) -> Contraction | None:
+    """The same contraction with its `guards` instead of a prologue that pads an input with zeros;
+    None if it has no such prologue, or one that other than the axes of a window and of the result
+    decide. Constants are packed with their padding at compile time."""
+    prologue = contraction.prologue
+    if prologue is None:
+        return None
+    match prologue.stage.body:
+        case Select(condition=condition, then=Load() as load, otherwise=Const(value=0)) if (
+            load.operand < len(task.inputs) and not task.constant[load.operand]
+        ):
+            pass
+        case _:
+            return None
+    places: dict[Expr, Affine] = dict(zip(prologue.stage.axes, prologue.indices, strict=True))
+    within = _nonnegative(condition)
+    source = _moved(affine(flat_index(load.indices, load.type.shape)), places)
+    if within is None or source is None:
+        return None
+    found = [_moved(bound, places) for bound in within]
+    if any(guard is None for guard in found):
+        return None
+    guards = tuple(guard for guard in found if guard is not None and guard.bounds[0] < 0)
+    if not guards:
+        return None
+    factor = prologue.factor
+    operands, factors = list(contraction.operands), list(contraction.factors)
+    operands[factor], factors[factor] = load.operand, source
+    contraction = replace(
+        contraction,
+        operands=(operands[0], operands[1]),
+        factors=(factors[0], factors[1]),
+        prologue=None,
+        guards=guards,
+    )
+    return _alike_inside(contraction)
+
+
+def needed_share(contraction: Contraction) -> float:
+    """The part of all steps that the guards let through; 1 if there are too many to count."""
+    axes = [
+        axis
+        for axis in (*contraction.axes, *contraction.reduction)
+        if any(guard.coefficient(axis) for guard in contraction.guards)
+    ]
+    extents = tuple(axis.extent for axis in axes)
+    if prod(extents) > MOST_POINTS:
+        return 1.0
+    points = dict(zip(axes, np.indices(extents, sparse=True), strict=True))
+    needed = np.ones(extents, bool)
+    for guard in contraction.guards:
+        value = sum((points[axis] * guard.coefficient(axis) for axis in axes), guard.constant)
+        needed &= value >= 0
+    return float(needed.mean())
+
+
+def are_uniform(roles: Roles) -> bool:
+    """Whether no guard tells the elements of a tile apart."""
+    tiled = (*roles.rows[-1:], *roles.vectors[-1:])
+    return not any(guard.coefficient(axis) for guard in roles.contraction.guards for axis in tiled)
+
+
+def condition_of(guards: Iterable[Affine], values: Mapping[Axis, Expr]) -> Expr | None:
+    """True where no guard is negative, for these values of the axes; None if that is everywhere."""
+    whole: Expr | None = None
+    for guard in guards:
+        value = affine(simplify(guard.expr, dict(values)))
+        if value.bounds[0] >= 0:
+            continue
+        # Written as the comparison that it was: constants on the right.
+        term = const(-value.constant, int64) <= Affine(value.terms, 0).expr
+        whole = term if whole is None else whole & term
+    return whole
+
+
+def _nonnegative(condition: Expr) -> list[Affine] | None:
+    """Terms of which none is negative where a condition holds; None if it is no such condition."""
+    match condition:
+        case Apply(op=op, args=(left, right)):
+            if op.name == "and":
+                first, second = _nonnegative(left), _nonnegative(right)
+                return None if first is None or second is None else first + second
+            if op.name in ("le", "lt"):
+                difference = affine(right).plus(affine(left).scaled(-1))
+                return [difference.plus(Affine((), -1 if op.name == "lt" else 0))]
+    return None
+
+
+def _moved(index: Affine, places: Mapping[Expr, Affine]) -> Affine | None:
+    """An index with terms in place of its axes; None if it has another atom."""
+    result = Affine((), index.constant)
+    for atom, coefficient in index.terms:
+        if atom not in places:
+            return None
+        result = result.plus(places[atom].scaled(coefficient))
+    return result
+
+
+def _alike_inside(contraction: Contraction) -> Contraction:
+    """The same with the innermost guarded axis of the result split in two, so that no guard tells
+    the positions along the inner one apart; unchanged if there is no such split."""
+    guards = contraction.guards
+    guarded = [a for a in contraction.axes if any(guard.coefficient(a) for guard in guards)]
+    if not guarded:
+        return contraction
+    axis = guarded[-1]
+    size = _alike(guards, axis)
+    if size == 1:
+        return contraction
+    first = max(
+        (
+            a.position + 1
+            for a in (*contraction.axes, *contraction.reduction)
+            if SPLIT_BASE <= a.position < EPILOGUE_BASE
+        ),
+        default=SPLIT_BASE,
+    )
+    outer = Axis(first, axis.extent // size, f"{axis.name}_g")
+    inner = Axis(first + 1, size, axis.name)
+    step: dict[Axis, Expr] = {axis: outer * size + inner}
+    position = contraction.axes.index(axis)
+    axes = tuple(
+        a
+        for a in (*contraction.axes[:position], outer, inner, *contraction.axes[position + 1 :])
+        if a.extent > 1
+    )
+    ones: dict[Axis, Expr] = {a: const(0, int64) for a in (outer, inner) if a.extent == 1}
+
+    def split(term: Expr) -> Expr:
+        return simplify(simplify(term, step), ones)
+
+    one, two = (affine(split(factor.expr)) for factor in contraction.factors)
+    return replace(
+        contraction,
+        axes=axes,
+        factors=(one, two),
+        result=split(contraction.result),
+        epilogue=split(contraction.epilogue),
+        guards=tuple(_widest(guard, axis, outer, size) for guard in guards),
+    )
+
+
+def _alike(guards: Iterable[Affine], axis: Axis) -> int:
+    """How many positions along an axis, from each multiple of their number on, no guard tells
+    apart: they begin and end where the whole numbers that it counts do."""
+    size = axis.extent
+    for guard in guards:
+        coefficient = guard.coefficient(axis)
+        if abs(coefficient) > 1:
+            return 1
+        if coefficient:
+            start = guard.constant if coefficient > 0 else guard.constant + 1
+            size = gcd(size, start, *(c for atom, c in guard.terms if atom != axis))
+    return size
+
+
+def _widest(guard: Affine, axis: Axis, outer: Axis, size: int) -> Affine:
+    """A guard at the last position of its block of `size` that it lets through: it lets all of them
+    through, or none."""
+    coefficient = guard.coefficient(axis)
+    terms = [(atom, c) for atom, c in guard.terms if atom != axis]
+    if coefficient and outer.extent > 1:
+        terms.append((outer, coefficient * size))
+    return Affine(tuple(terms), guard.constant + max(coefficient, 0) * (size - 1))
