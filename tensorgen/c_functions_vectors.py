@@ -69,7 +69,7 @@ _EXP_REDUCED = """const $vector shifter = splat($exp_shifter);
 _EXP_BY_TABLE = """
 static inline $vector tasor_exp_nonpositive_$t($vector x)
 {
-    const $mask tiny = less(x, splat(-87.33654f));
+    const $mask normal = _mm512_cmp_ps_mask(x, splat(-87.33654f), _CMP_NLT_UQ);
     const $vector shifter = splat(786432.0f);
     const $vector sum = fma(x, splat(1.442695f), shifter);
     const $vector n = sub(sum, shifter);
@@ -82,7 +82,7 @@ static inline $vector tasor_exp_nonpositive_$t($vector x)
     p = fma(p, r, splat(0.500025f));
     p = fma(p, r, splat(1.0f));
     p = fma(mul(p, r), power, power);
-    return choose(tiny, zeros(), scale(n, sum, p));
+    return _mm512_maskz_scalef_ps(normal, p, n);
 }
 """
 
