@@ -192,7 +192,7 @@ def test_dump_writes_each_stage(tasor_command: Command, model: Path, tmp_path: P
         (["optimize", "m.onnx", "-o", "o.onnx", "--report", "m.onnx/r"], "expected a folder"),
         (
             ["bench"],
-            "--suite: expected one of operators, networks, layers, real or the path of a model",
+            "--suite: expected one of operators, networks, modern, layers, real or the path of a",
         ),
         (["bench", "m.onnx", "--threads", "0"], "--threads: expected at least 1"),
         (["bench", "m.onnx", "--threads", "9999"], "--threads: expected at most"),
