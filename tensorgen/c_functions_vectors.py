@@ -32,13 +32,11 @@ static inline $vector tasor_${name}_$t($vector x, $vector y)
 """
 
 # Of two operands of which one is NaN, max and min give the second one.
-_BOUNDED = """const $vector above = max(splat(-104.0f), x);
-    const $vector y = min(splat(89.0f), above);"""
-
 _EXP = """
 static inline $vector tasor_exp_$t($vector x)
 {
-    $bounded
+    const $vector above = max(splat(-104.0f), x);
+    const $vector y = min(splat(89.0f), above);
     $reduced
     return scale(n, sum, p);
 }
@@ -297,10 +295,9 @@ _FUNCTIONS: tuple[tuple[str, str, float | None], ...] = (
 def _exponentials(spelling: VectorSpelling) -> Iterator[tuple[str, str, float]]:
     """exp for every x, and for those of at most 0 as the instruction set computes it fastest."""
     reduced = _EXP_REDUCED.replace("$polynomial", _polynomial("p", "r", _EXP_COEFFICIENTS))
-    text = _EXP.replace("$bounded", _BOUNDED)
     how = "x = n ln 2 + r with |r| <= ln(2)/2, minimax polynomial in r."
     yield (
-        text.replace("$reduced", reduced.replace("$exp_shifter", "$scale_shifter")),
+        _EXP.replace("$reduced", reduced.replace("$exp_shifter", "$scale_shifter")),
         f"exp(x): {how}",
         1.0,
     )

@@ -436,9 +436,11 @@ class TileLowering(TileReads):
                 MultiplyAdd(target, left, register)
                 for target, register in zip(group, right, strict=True)
             )
-        # Unrolled, compilers share broadcasts between steps and run out of registers.
         needed = condition_of(self.contraction.guards, {**self.axes, **point})
-        sums = _where(needed, loops, tuple(step), LoopKind.ROLLED)
+        # Partial sums stay as they are if none of the steps of a block is needed.
+        whole = self.sums is not None and needed is not None and not free_axes(needed) & {*loops}
+        # Unrolled, compilers share broadcasts between steps and run out of registers.
+        sums = _where(None if whole else needed, loops, tuple(step), LoopKind.ROLLED)
         statements.extend(nested(chunks, (*asked, *sums), LoopKind.ROLLED))
         if self.sums is None:
             statements.extend(self._finish(row, column, accumulators))
@@ -448,9 +450,7 @@ class TileLowering(TileReads):
                 for register, place in zip(flat, places, strict=True)
             )
         tile = (Declare((*flat, *right, left), tuple(statements)),)
-        # Partial sums stay as they are if none of the steps of a block is needed.
-        whole = self.sums is not None and needed is not None and not free_axes(needed) & {*loops}
-        return (If(needed, tile),) if whole and needed is not None else tile
+        return _where(needed, (), tile, LoopKind.SERIAL) if whole else tile
 
     def _asking(
         self, row: Block, column: Block

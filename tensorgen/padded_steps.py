@@ -155,7 +155,7 @@ def _alike_inside(contraction: Contraction) -> Contraction:
         for a in (*contraction.axes[:position], outer, inner, *contraction.axes[position + 1 :])
         if a.extent > 1
     )
-    ones: dict[Axis, Expr] = {a: const(0, int64) for a in (outer, inner) if a.extent == 1}
+    ones: dict[Axis, Expr] = {outer: const(0, int64)} if outer.extent == 1 else {}
 
     def split(term: Expr) -> Expr:
         return simplify(simplify(term, step), ones)

@@ -37,6 +37,7 @@ CLASSIFIERS = (
     "magika",
     *(n for n in NETWORKS if n not in ("bert", "nasrnn", "dcgan")),
     "efficientnet",
+    "mobilenetv3",
     "shufflenet",
     "densenet",
     "convnext",

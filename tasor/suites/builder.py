@@ -215,6 +215,15 @@ class GraphBuilder:
             "BatchNormalization", [x, scale, bias, mean, variance], x.shape, epsilon=epsilon
         )
 
+    def conv_bn(
+        self, x: Tensor, channels: int, kernel: int, *, stride: int = 1, groups: int = 1
+    ) -> Tensor:
+        """Conv, padded by half its kernel, and BatchNormalization."""
+        pad = kernel // 2
+        return self.batch_norm(
+            self.conv(x, channels, kernel, stride=stride, pad=pad, groups=groups)
+        )
+
     def layer_norm(self, x: Tensor) -> Tensor:
         """LayerNormalization over the last axis."""
         scale = self.uniform(x.shape[-1:], 0.75, 1.25, "layer_norm.scale")

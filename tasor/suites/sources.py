@@ -1,8 +1,8 @@
 """The cases of the suites by name, each built when it is asked for.
 
-What it does: lists operators (`operators`), networks (`networks`), the layers that peaks
-are measured by (`layers`) and trained models (`real_models`), and writes each as one ONNX file with
-its inputs.
+What it does: lists operators (`operators`), networks (`networks`), the layers that peaks are
+measured by (`layers`) and trained models (`real_models`), and writes each as one ONNX file with its
+inputs.
 What it does not: run them.
 """
 

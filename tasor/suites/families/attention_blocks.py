@@ -12,6 +12,14 @@ from math import sqrt
 from tasor.suites.builder import GraphBuilder, Tensor
 
 
+def embedded(graph: GraphBuilder, ids: Tensor, vocabulary: int, hidden: int) -> Tensor:
+    """Token ids (batch, sequence) as vectors (batch, sequence, hidden), with their positions."""
+    shape = (*ids.shape, hidden)
+    words = graph.normal((vocabulary, hidden), 1.0, "embedding.words")
+    positions = graph.normal(shape, 1.0, "embedding.positions")
+    return graph.add(graph.node("Gather", [words, ids], shape, axis=0), positions)
+
+
 def attention(graph: GraphBuilder, x: Tensor, heads: int, bias: Tensor | None = None) -> Tensor:
     """Self-attention of (batch, sequence, hidden); `bias` is added to the scores (batch, heads,
     sequence, sequence) and may broadcast."""

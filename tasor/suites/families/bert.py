@@ -12,6 +12,7 @@ import onnx
 from onnx import TensorProto
 
 from tasor.suites.builder import GraphBuilder, Tensor
+from tasor.suites.families.attention_blocks import embedded
 
 VOCABULARY = 30522
 _LAYERS = 12
@@ -55,11 +56,7 @@ def bert() -> onnx.ModelProto:
     """input_ids int64 (1, 128), each below VOCABULARY -> hidden state (1, 128, 768)."""
     graph = GraphBuilder("bert")
     ids = graph.input("input_ids", (1, _SEQUENCE), TensorProto.INT64)
-    shape = (1, _SEQUENCE, _HIDDEN)
-    words = graph.normal((VOCABULARY, _HIDDEN), 1.0, "embedding.words")
-    positions = graph.normal(shape, 1.0, "embedding.positions")
-    x = graph.add(graph.node("Gather", [words, ids], shape, axis=0), positions)
-    x = _layer_norm(graph, x)
+    x = _layer_norm(graph, embedded(graph, ids, VOCABULARY, _HIDDEN))
     for _ in range(_LAYERS):
         x = _layer_norm(graph, graph.add(_attention(graph, x), x))
         inner = graph.gelu(graph.linear(x, _FEED_FORWARD))

@@ -16,13 +16,6 @@ _SHUFFLE_STAGES = ((116, 4), (232, 8), (464, 4))
 """Channels and blocks."""
 
 
-def _conv_bn(
-    graph: GraphBuilder, x: Tensor, channels: int, kernel: int, stride: int = 1, groups: int = 1
-) -> Tensor:
-    conv = graph.conv(x, channels, kernel, stride=stride, pad=kernel // 2, groups=groups)
-    return graph.batch_norm(conv)
-
-
 def _dense_layer(graph: GraphBuilder, x: Tensor) -> Tensor:
     """All channels so far and those that are made of them."""
     y = graph.conv(graph.relu(graph.batch_norm(x)), 4 * _GROWTH, 1)
@@ -33,7 +26,7 @@ def _dense_layer(graph: GraphBuilder, x: Tensor) -> Tensor:
 def densenet121() -> onnx.ModelProto:
     """x (1, 3, 224, 224) -> logits (1, 1000)."""
     graph = GraphBuilder("densenet121")
-    x = graph.relu(_conv_bn(graph, graph.input("x", (1, 3, 224, 224)), 64, 7, stride=2))
+    x = graph.relu(graph.conv_bn(graph.input("x", (1, 3, 224, 224)), 64, 7, stride=2))
     x = graph.max_pool(x, 3, stride=2, pad=1)
     for block, layers in enumerate(_DENSE_BLOCKS):
         if block:
@@ -54,16 +47,16 @@ def _shuffled(graph: GraphBuilder, halves: list[Tensor]) -> Tensor:
 
 
 def _shuffle_branch(graph: GraphBuilder, x: Tensor, channels: int, stride: int) -> Tensor:
-    y = graph.relu(_conv_bn(graph, x, channels, 1))
-    y = _conv_bn(graph, y, channels, 3, stride, groups=channels)
-    return graph.relu(_conv_bn(graph, y, channels, 1))
+    y = graph.relu(graph.conv_bn(x, channels, 1))
+    y = graph.conv_bn(y, channels, 3, stride=stride, groups=channels)
+    return graph.relu(graph.conv_bn(y, channels, 1))
 
 
 def _shuffle_block(graph: GraphBuilder, x: Tensor, channels: int, first: bool) -> Tensor:
     half = channels // 2
     if first:
-        kept = _conv_bn(graph, x, x.channels, 3, stride=2, groups=x.channels)
-        kept = graph.relu(_conv_bn(graph, kept, half, 1))
+        kept = graph.conv_bn(x, x.channels, 3, stride=2, groups=x.channels)
+        kept = graph.relu(graph.conv_bn(kept, half, 1))
         return _shuffled(graph, [kept, _shuffle_branch(graph, x, half, 2)])
     kept, changed = graph.slice(x, 1, 0, half), graph.slice(x, 1, half, channels)
     return _shuffled(graph, [kept, _shuffle_branch(graph, changed, half, 1)])
@@ -72,10 +65,10 @@ def _shuffle_block(graph: GraphBuilder, x: Tensor, channels: int, first: bool) -
 def shufflenetv2() -> onnx.ModelProto:
     """x (1, 3, 224, 224) -> logits (1, 1000)."""
     graph = GraphBuilder("shufflenetv2")
-    x = graph.relu(_conv_bn(graph, graph.input("x", (1, 3, 224, 224)), 24, 3, stride=2))
+    x = graph.relu(graph.conv_bn(graph.input("x", (1, 3, 224, 224)), 24, 3, stride=2))
     x = graph.max_pool(x, 3, stride=2, pad=1)
     for channels, blocks in _SHUFFLE_STAGES:
         for block in range(blocks):
             x = _shuffle_block(graph, x, channels, first=block == 0)
-    x = graph.relu(_conv_bn(graph, x, 1024, 1))
+    x = graph.relu(graph.conv_bn(x, 1024, 1))
     return graph.finish(graph.gemm(graph.global_average_pool(x), 1000))

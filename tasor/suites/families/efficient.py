@@ -65,13 +65,6 @@ _MOBILE_BLOCKS = (
 """A quarter of the hidden channels as the nearest multiple of eight goes through each gate."""
 
 
-def _conv(
-    graph: GraphBuilder, x: Tensor, channels: int, kernel: int, stride: int = 1, groups: int = 1
-) -> Tensor:
-    conv = graph.conv(x, channels, kernel, stride=stride, pad=kernel // 2, groups=groups)
-    return graph.batch_norm(conv)
-
-
 def _gated(graph: GraphBuilder, x: Tensor, squeezed: int, gate: _Gate) -> Tensor:
     """Each channel times what a small network makes of the means of all."""
     means = gate.between(graph, graph.conv(graph.mean_of_planes(x), squeezed, 1, bias=True))
@@ -81,11 +74,13 @@ def _gated(graph: GraphBuilder, x: Tensor, squeezed: int, gate: _Gate) -> Tensor
 
 def _inverted_residual(graph: GraphBuilder, x: Tensor, block: _Block, gate: _Gate) -> Tensor:
     hidden, activation = block.hidden, block.activation
-    y = x if hidden == x.channels else activation(graph, _conv(graph, x, hidden, 1))
-    y = activation(graph, _conv(graph, y, hidden, block.kernel, block.stride, groups=hidden))
+    y = x if hidden == x.channels else activation(graph, graph.conv_bn(x, hidden, 1))
+    y = activation(
+        graph, graph.conv_bn(y, hidden, block.kernel, stride=block.stride, groups=hidden)
+    )
     if block.squeezed:
         y = _gated(graph, y, block.squeezed, gate)
-    y = _conv(graph, y, block.channels, 1)
+    y = graph.conv_bn(y, block.channels, 1)
     return graph.add(x, y) if block.stride == 1 and x.channels == block.channels else y
 
 
@@ -93,14 +88,14 @@ def efficientnet() -> onnx.ModelProto:
     """x (1, 3, 224, 224) -> logits (1, 1000)."""
     graph = GraphBuilder("efficientnet")
     gate = _Gate(GraphBuilder.silu, "Sigmoid")
-    x = graph.silu(_conv(graph, graph.input("x", (1, 3, 224, 224)), 32, 3, stride=2))
+    x = graph.silu(graph.conv_bn(graph.input("x", (1, 3, 224, 224)), 32, 3, stride=2))
     for expansion, channels, repetitions, first_stride, kernel in _EFFICIENT_STAGES:
         for repetition in range(repetitions):
             stride = first_stride if repetition == 0 else 1
             hidden, squeezed = x.channels * expansion, x.channels // 4
             block = _Block(kernel, hidden, channels, stride, GraphBuilder.silu, squeezed)
             x = _inverted_residual(graph, x, block, gate)
-    x = graph.silu(_conv(graph, x, 1280, 1))
+    x = graph.silu(graph.conv_bn(x, 1280, 1))
     return graph.finish(graph.gemm(graph.global_average_pool(x), 1000))
 
 
@@ -108,8 +103,8 @@ def mobilenetv3() -> onnx.ModelProto:
     """x (1, 3, 224, 224) -> logits (1, 1000)."""
     graph = GraphBuilder("mobilenetv3")
     gate = _Gate(GraphBuilder.relu, "HardSigmoid")
-    x = graph.hard_swish(_conv(graph, graph.input("x", (1, 3, 224, 224)), 16, 3, stride=2))
+    x = graph.hard_swish(graph.conv_bn(graph.input("x", (1, 3, 224, 224)), 16, 3, stride=2))
     for block in _MOBILE_BLOCKS:
         x = _inverted_residual(graph, x, block, gate)
-    x = graph.global_average_pool(graph.hard_swish(_conv(graph, x, 960, 1)))
+    x = graph.global_average_pool(graph.hard_swish(graph.conv_bn(x, 960, 1)))
     return graph.finish(graph.gemm(graph.hard_swish(graph.gemm(x, 1280)), 1000))

@@ -11,7 +11,7 @@ import onnx
 from onnx import TensorProto
 
 from tasor.suites.builder import GraphBuilder
-from tasor.suites.families.attention_blocks import block
+from tasor.suites.families.attention_blocks import block, embedded
 
 GPT_VOCABULARY = 8192
 _SEQUENCE = 128
@@ -25,12 +25,9 @@ def gpt() -> onnx.ModelProto:
     """input_ids int64 (1, 128), each below GPT_VOCABULARY -> logits (1, 128, GPT_VOCABULARY)."""
     graph = GraphBuilder("gpt")
     ids = graph.input("input_ids", (1, _SEQUENCE), TensorProto.INT64)
-    shape = (1, _SEQUENCE, _HIDDEN)
-    words = graph.normal((GPT_VOCABULARY, _HIDDEN), 1.0, "embedding.words")
-    positions = graph.normal(shape, 1.0, "embedding.positions")
+    x = embedded(graph, ids, GPT_VOCABULARY, _HIDDEN)
     later = np.triu(np.full((_SEQUENCE, _SEQUENCE), _MASKED, np.float32), 1)
     mask = graph.constant(later, "mask")
-    x = graph.add(graph.node("Gather", [words, ids], shape, axis=0), positions)
     for _ in range(_LAYERS):
         x = block(graph, x, _HEADS, mask)
     x = graph.layer_norm(x)

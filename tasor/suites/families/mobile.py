@@ -28,8 +28,7 @@ _FIRE_GROUPS = (((16, 64), (16, 64)), ((32, 128), (32, 128)), ((48, 192),) * 2 +
 def _conv_bn_relu6(
     graph: GraphBuilder, x: Tensor, channels: int, kernel: int, *, stride: int = 1, groups: int = 1
 ) -> Tensor:
-    conv = graph.conv(x, channels, kernel, stride=stride, pad=kernel // 2, groups=groups)
-    return graph.relu6(graph.batch_norm(conv))
+    return graph.relu6(graph.conv_bn(x, channels, kernel, stride=stride, groups=groups))
 
 
 def _inverted_residual(
@@ -38,7 +37,7 @@ def _inverted_residual(
     hidden = x.channels * expansion
     y = x if expansion == 1 else _conv_bn_relu6(graph, x, hidden, 1)
     y = _conv_bn_relu6(graph, y, hidden, 3, stride=stride, groups=hidden)
-    y = graph.batch_norm(graph.conv(y, channels, 1))
+    y = graph.conv_bn(y, channels, 1)
     return graph.add(x, y) if stride == 1 and x.channels == channels else y
 
 
