@@ -5,7 +5,7 @@ What it does not: tell where that pays (`sketch_tiles`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tensorgen.epilogue_lines import EpilogueLines, chunk_lengths
 from tensorgen.expr import Axis, Expr
@@ -25,15 +25,20 @@ the one before it until its turn."""
 
 
 def prefetches(
-    reads: TileReads, row: Block, column: Block, point: dict[Axis, Expr]
+    reads: TileReads,
+    row: Block,
+    column: Block,
+    point: dict[Axis, Expr],
+    begin: Mapping[Axis, Expr] | None,
 ) -> tuple[Prefetch, ...]:
     """The lines of what is read next, at a point of the reduction: the next tile of the factor
-    that is read in place, and the part of the next panel that this tile asks for."""
+    that is read in place, and the part of the next panel that this tile asks for, or of the next
+    block of it where the sums are taken in blocks, of which this one has its `begin`."""
     asked: tuple[Prefetch, ...] = ()
     if reads.schedule.ahead:
         asked += _tile_ahead(reads, row, column, point)
     if reads.schedule.panels_ahead and reads.panel is None:
-        asked += _panel_ahead(reads, row, column, point)
+        asked += _panel_ahead(reads, row, column, point, begin)
     return asked
 
 
@@ -105,10 +110,15 @@ def _tile_ahead(
 
 
 def _panel_ahead(
-    reads: TileReads, row: Block, column: Block, point: dict[Axis, Expr]
+    reads: TileReads,
+    row: Block,
+    column: Block,
+    point: dict[Axis, Expr],
+    begin: Mapping[Axis, Expr] | None,
 ) -> tuple[Prefetch, ...]:
-    """The lines of the panel after this one. The tiles that read a panel ask for as many of
-    them at each step: the first tile for the first lines."""
+    """The lines of the panel after this one, or of the block after this one: behind the last block
+    of a panel is the first one of the next. The tiles that read it ask for as many of them at each
+    step: the first tile for the first lines."""
     schedule, roles = reads.schedule, reads.roles
     if schedule.vectors_outer:
         panel, width = column, schedule.vectors * schedule.lanes
@@ -120,13 +130,19 @@ def _panel_ahead(
         factor, length = 1 - schedule.vector_operand, schedule.vectors * schedule.lanes
     buffer, index = reads.read(factor)
     number = reads.packed_tile(index, tiled, width, panel.tile)
-    number = number - 1 if schedule.backwards and schedule.vectors_outer else number + 1
     turn, turns = _turn(reads, inside, tile, length)
-    depth = length_of(roles.reduction)
     share = -(-width // turns)
-    step = turn * depth + row_major(roles.reduction, point)
+    steps, done = length_of(roles.reduction), row_major(roles.reduction, point)
+    if begin is None:
+        depth = steps
+        number = number - 1 if schedule.backwards and schedule.vectors_outer else number + 1
+        first = number * (steps * width)
+    else:
+        depth, before = schedule.depth, row_major(roles.reduction, begin)
+        done -= before
+        first = (number * steps + before + depth) * width
     later = depth * width * buffer.dtype.bytes > NEAR_PANEL
-    return _asked(buffer, number * (depth * width) + step * share, range(share), later)
+    return _asked(buffer, first + (turn * depth + done) * share, range(share), later)
 
 
 def _turn(reads: TileReads, inside: Sequence[Axis], tile: Block, length: int) -> tuple[Expr, int]:

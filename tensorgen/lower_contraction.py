@@ -407,6 +407,7 @@ class TileLowering(TileReads):
                 for register, place in zip(flat, places, strict=True)
             )
 
+        block = None if part is None else part[1]
         chunks, asked, part = self._asking(row, column) if part is None else ((), (), part)
         inside, begin = (self.roles.reduction, None) if part is None else part
         loops = tuple(self.numbers.axis(axis.name, axis.extent) for axis in inside)
@@ -428,7 +429,7 @@ class TileLowering(TileReads):
                     kept=row.length > 1,
                 )
             )
-        step.extend(prefetches(self, row, column, point))
+        step.extend(prefetches(self, row, column, point, block))
         for i, group in enumerate(accumulators):
             buffer, index = self.row_element(row, i, point)
             step.append(Fill(left, buffer.at(index)))

@@ -117,7 +117,8 @@ class RegisterTile:
     `parallel`, threads share the outer one of the two, or with `grid` both.
     If `turned`, tiles that are stored across their lanes are transposed in registers.
     `ahead` asks the caches for the next tile of the operand that is read in place; `panels_ahead`,
-    while the inner tiles go by, for the next panel of the packed operand of the outer loop.
+    while the inner tiles go by, for the next panel of the packed operand of the outer loop, or with
+    `depth` for the next block of it.
     `epilogue_ahead` asks for the result's lines, and for those that its epilogue reads beside the
     sums, while these are taken.
     A prologue is made inside `prologue` loops that move what is read of it: they come first then,

@@ -19,6 +19,7 @@ from tensorgen.schedule import RegisterTile, ScheduleError, VectorSource
 from tensorgen.sketch_tiles import register_tiles
 from tensorgen.target import Target
 from tensorgen.task import Task
+from tests.asked_places import places_in_turn
 from tests.compiled_kernels import (
     ISA_TARGETS,
     Case,
@@ -35,6 +36,9 @@ from tests.contraction_tasks import (
     with_epilogue,
 )
 from tests.contraction_tiles import TASKS, candidates
+
+BY_CONSTANT = matmul((), 21, 67, 24, constant=(False, True))
+FILTERED = convolution((3, 7), (2, 1), channels=(6, 71))
 
 
 def depths(axes: Sequence[Axis]) -> list[int]:
@@ -114,6 +118,35 @@ def test_sums_in_blocks_are_right_in_c(tmp_path: Path) -> None:
         arrays = whole_inputs(case.task)
         expected = evaluate_task(case.task, arrays)[0]
         assert_same(compiled.run(number, arrays)[0], expected, 0.0, str(case.schedule))
+
+
+@pytest.mark.parametrize("task", [BY_CONSTANT, FILTERED], ids=str)
+def test_each_block_of_a_sum_asks_for_the_next_one(task: Task) -> None:
+    """All lines of the packed factor but those of the first block are asked for in the block that
+    is read before theirs, behind the end of a panel, too: not earlier, when the caches near the
+    core would lose them."""
+    tried = 0
+    for schedule in in_blocks(task, "avx512")[::23]:
+        if schedule.source is not VectorSource.PACKED:
+            continue
+        panels = replace(schedule, panels_ahead=True, ahead=False, backwards=False)
+        lowered = lower(task, panels)
+        contraction = contraction_of(task)
+        assert contraction is not None
+        packed = lowered.kernel.inputs[contraction.operands[schedule.vector_operand]]
+        size = schedule.depth * schedule.vectors * schedule.lanes
+        asked: dict[int, set[int]] = {}
+        block = 0
+        for buffer, place, is_read in places_in_turn(lowered.kernel.body, {}):
+            if buffer is packed and is_read:
+                block = place // size
+            elif buffer is packed:
+                asked.setdefault(block, set()).add(place // 16)
+        for number in range(1, packed.size // size):
+            lines = {place // 16 for place in range(number * size, (number + 1) * size)}
+            assert asked[number - 1] >= lines, f"{panels}: block {number}"
+        tried += 1
+    assert tried > 3
 
 
 def with_packed_rows(task: Task, isa: str, parallel: bool = False) -> list[RegisterTile]:
