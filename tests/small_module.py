@@ -29,6 +29,7 @@ from tensorgen.module import (
 from tensorgen.ports import Port
 from tensorgen.target import Target
 from tensorgen.types import TensorType, boolean, float32, int64
+from tests.required_tools import require
 
 COMPILERS = ("gcc", "clang")
 MODES: tuple[WeightMode, ...] = ("c", "object", "file")
@@ -155,6 +156,9 @@ def written(module: Module, folder: Path) -> Path:
 
 
 def run(*command: object, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Runs a tool, or a program of the folder by its path; skips the test without the tool."""
+    if isinstance(command[0], str) and "/" not in command[0]:
+        require(command[0])
     return subprocess.run(
         [str(word) for word in command],
         cwd=folder,

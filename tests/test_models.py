@@ -24,6 +24,7 @@ from benchmarks.conformance.cases import Case, cases_of
 from tasor.suites.networks import MODERN_NETWORKS, NETWORKS, network
 from tasor.suites.real_models import REAL_MODELS
 from tensorgen.types import Array
+from tests.required_tools import require
 
 STRICT = "-Wall -Wextra -pedantic -Wconversion -Wshadow -Wmissing-prototypes -Werror"
 # Unoptimized: compilers take several times as long for checks that they also try to remove.
@@ -173,8 +174,7 @@ def test_sources_are_the_same_in_another_process(
 def test_builds_and_passes_its_own_test(
     folder: Path, compiler: str, flags: str, tmp_path: Path
 ) -> None:
-    if shutil.which(compiler) is None:
-        pytest.skip(f"needs {compiler}")
+    require(compiler)
     shutil.copytree(folder, tmp_path / "out")
     done = subprocess.run(
         ["make", "-s", f"CC={compiler}", f"CFLAGS={flags}", "test"],

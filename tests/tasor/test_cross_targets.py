@@ -7,7 +7,6 @@ knows all their instructions.
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -24,18 +23,12 @@ from tensorgen.module_spec import Module
 from tensorgen.ports import Port
 from tensorgen.target import Target, host_target
 from tensorgen.types import Array
+from tests.required_tools import require
 from tests.tasor.mixed_model import mixed_inputs, mixed_model
 
 WARNINGS = "-Wall -Wextra -pedantic -Wconversion -Wshadow -Wmissing-prototypes -Werror"
 X86 = ("sse42", "avx2", "avx512")
 """The instruction sets of x86, each with those before it."""
-
-
-def require(*tools: str) -> None:
-    """Skips the test without one of the tools."""
-    for tool in tools:
-        if shutil.which(tool) is None:
-            pytest.skip(f"needs {tool}")
 
 
 def command(folder: Path, *words: str, given: bytes = b"") -> bytes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import tasor
 from tensorgen.types import Array
+from tests.required_tools import require
 
 STRICT_FLAGS = (
     "-std=c99", "-Wall", "-Wextra", "-pedantic", "-Wconversion", "-Wshadow", "-Woverflow",
@@ -80,8 +80,7 @@ LARGE = {
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
 @pytest.mark.parametrize("name", LARGE)
 def test_indices_are_wide_enough(name: str, compiler: str, target: str, tmp_path: Path) -> None:
-    if shutil.which(compiler) is None:
-        pytest.skip(f"needs {compiler}")
+    require(compiler)
     compiled = tasor.compile(LARGE[name].proto(), target=target, threads=2, name="net")
     compiled.save(tmp_path / "out")
     flags = compiled.module.target.compiler_flags
@@ -153,8 +152,7 @@ def test_what_32_bits_do_not_address_is_refused(target: str) -> None:
 
 def test_c_for_any_machine_does_not_compile_where_addresses_are_too_short(tmp_path: Path) -> None:
     compiler = "arm-linux-gnueabihf-gcc"
-    if shutil.which(compiler) is None:
-        pytest.skip(f"needs {compiler}")
+    require(compiler)
     for size, fits in ((2**28, True), (2**31, False)):
         proto = model([helper.make_node("Neg", ["x"], ["y"])], [size])
         folder = tmp_path / str(size)

@@ -6,7 +6,6 @@ The processors are emulated, so that the check itself is seen to need nothing th
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -15,14 +14,9 @@ import pytest
 
 import tasor
 from benchmarks.call_overhead import sums
+from tests.required_tools import require
 
 REFUSED = "the processor lacks instructions that the library was made for"
-
-
-def require(*tools: str) -> None:
-    for tool in tools:
-        if shutil.which(tool) is None:
-            pytest.skip(f"needs {tool}")
 
 
 def emulated(processor: str, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -66,6 +60,7 @@ import numpy as np
 from tensorgen.library import Library, RunError
 from tensorgen.ports import Port
 from tensorgen.types import TensorType, float32
+from tests.required_tools import require
 
 vector = TensorType(float32, (4,))
 library = Library(

@@ -7,7 +7,6 @@ result that differs at all is wrong.
 from __future__ import annotations
 
 import functools
-import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,6 +21,7 @@ from onnx.reference import ReferenceEvaluator
 import tasor
 from tensorgen.types import Array
 from tests.compiled_kernels import ISA_TARGETS, runnable_isas
+from tests.required_tools import require
 
 slow = functools.partial(pytest.param, marks=pytest.mark.slow)
 
@@ -245,8 +245,7 @@ def at_odd_places(array: Array) -> Array:
 def test_arrays_need_the_alignment_of_their_elements_only(
     isa: str, special: Subject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if shutil.which("gcc") is None:
-        pytest.skip("needs gcc")
+    require("gcc")
     monkeypatch.setenv("CC", "gcc -fsanitize=alignment,bounds -fno-sanitize-recover=all")
     model = tasor.compile(special.model, target=ISA_TARGETS[isa], threads=1)
     inputs = [special.data[port.name] for port in model.inputs]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from collections.abc import Callable
 from functools import cache
@@ -69,6 +68,7 @@ from tests.compiled_kernels import (
     runnable_isas,
 )
 from tests.contraction_tasks import convolution, matmul, whole_inputs, with_epilogue
+from tests.required_tools import require
 from tests.window_tasks import Spatial, window_task
 
 STRICT_FLAGS = (
@@ -283,8 +283,7 @@ BUILDS = [
 
 @pytest.mark.parametrize(("compiler", "isa", "strict"), BUILDS)
 def test_no_compiler_complains(compiler: str, isa: str, strict: bool, tmp_path: Path) -> None:
-    if shutil.which(compiler) is None:
-        pytest.skip(f"{compiler} is not installed")
+    require(compiler)
     target = Target.named(ISA_TARGETS[isa])
     if not target.runs_on("x86_64"):
         pytest.skip("the instruction set is that of another machine")
@@ -356,8 +355,7 @@ def test_strict_kernels_give_the_same_bits_on_every_instruction_set(
 
 
 def test_kernels_have_no_undefined_behaviour(tmp_path: Path) -> None:
-    if shutil.which("gcc") is None:
-        pytest.skip("gcc is not installed")
+    require("gcc")
     isa = runnable_isas()[-1]
     cases = many_cases(isa)
     target = Target.named(ISA_TARGETS[isa])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from tensorgen.types import DType, float32, float64
 from tests.compiled_kernels import Case
 from tests.contraction_tasks import convolution, matmul
 from tests.inner_loops import assemblies_of, inner_loops, instruction
+from tests.required_tools import require
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +67,7 @@ ARM = [
 
 
 def check_inner_loops(task: Task, dtype: DType, assembly: Assembly, folder: Path) -> None:
-    if shutil.which(assembly.compiler) is None:
-        pytest.skip(f"needs {assembly.compiler}")
+    require(assembly.compiler)
     target = Target.named(assembly.target)
     schedule = default_schedule(task, target, 1)
     assert isinstance(schedule, RegisterTile)

@@ -20,6 +20,7 @@ from tensorgen.module import (
 from tensorgen.ports import Port
 from tensorgen.target import Target
 from tensorgen.types import TensorType, float32
+from tests.required_tools import require
 from tests.small_module import (
     COMPILERS,
     HOST,
@@ -80,6 +81,7 @@ def test_header_is_cpp(compiler: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("compiler", COMPILERS)
 @pytest.mark.parametrize("weights", MODES)
 def test_makefile_builds_and_tests(weights: WeightMode, compiler: str, tmp_path: Path) -> None:
+    require(compiler)
     folder = written(tiny(weights=weights, threads=2), tmp_path)
     done = run("make", f"CC={compiler}", "all", "test", folder=folder)
     assert done.returncode == 0, done.stderr
@@ -116,6 +118,7 @@ def test_cmake_builds_and_tests(weights: WeightMode, shared: str, tmp_path: Path
 @pytest.mark.parametrize("compiler", COMPILERS)
 @pytest.mark.parametrize("weights", MODES)
 def test_sanitizers_find_nothing(weights: WeightMode, compiler: str, tmp_path: Path) -> None:
+    require(compiler)
     folder = written(tiny(weights=weights), tmp_path)
     sanitize = "-g -fsanitize=address,undefined -fno-sanitize-recover=all"
     done = run("make", "-s", f"CC={compiler}", f"CFLAGS={sanitize}", "test", folder=folder)
@@ -177,6 +180,7 @@ HOSTILE = (
 
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_hostile_names_stay_names(compiler: str, tmp_path: Path) -> None:
+    require(compiler)
     scalar = TensorType(float32, ())
     module = tiny(
         inputs=(*tiny().inputs, *(Port(name, scalar) for name in HOSTILE)),
