@@ -188,7 +188,11 @@ def _axes(item: object, terms: Sequence[Expr], place: str) -> tuple[Axis, ...]:
 def _type(item: object, place: str) -> TensorType:
     match item:
         case [dtype, *sizes]:
-            return TensorType(_dtype(dtype, place), tuple(whole(size, place) for size in sizes))
+            shape = tuple(whole(size, place) for size in sizes)
+            try:
+                return TensorType(_dtype(dtype, place), shape)
+            except ShapeError as error:
+                raise FieldError(f"{place}: {one_line(error)}") from None
         case _:
             raise unexpected(place, "an element type and sizes", item)
 

@@ -69,6 +69,7 @@ def test_what_is_no_task_is_refused() -> None:
     refused(lambda d: d.update(digest="00" * 16), "digest: expected [0-9a-f]{32}, that of this")
     refused(lambda d: d.update(inputs=[["float99", 3]]), "inputs: expected an element type")
     refused(lambda d: d.update(inputs=[["float32", -3]]), "inputs: expected a whole number from 0")
+    refused(lambda d: d.update(inputs=[["float32", 2**30, 2**11]]), "inputs: .* at most 2")
     refused(lambda d: d["constant"].pop(), "expected terms that fit together")
     refused(lambda d: d.update(outputs=[7]), "outputs: expected a position below 1, got 7")
     refused(lambda d: d["terms"].insert(0, ["axis", 0]), r"terms\[0\]: expected a term of a kind")
