@@ -65,13 +65,18 @@ PACKING_ROWS = 16
 
 
 def _by_rows(tiles: Iterator[Estimate[RegisterTile]]) -> dict[int, Estimate[RegisterTile]]:
-    """The cheapest of the tiles of each number of rows. All panels are packed at once: no tile asks
-    for the next one."""
+    """The cheapest of the tiles of each number of rows."""
     groups: dict[int, list[Estimate[RegisterTile]]] = {}
     for estimate in tiles:
-        schedule = replace(estimate.schedule, panels_ahead=False, epilogue_ahead=False)
+        schedule = inside_attention(estimate.schedule)
         groups.setdefault(schedule.rows, []).append(replace(estimate, schedule=schedule))
     return {rows: cheapest(group) for rows, group in groups.items()}
+
+
+def inside_attention(tile: RegisterTile) -> RegisterTile:
+    """The same tile in a block of attention: all panels are packed at once, so that none asks for
+    the next one, and scores stay near."""
+    return replace(tile, panels_ahead=False, epilogue_ahead=False)
 
 
 def _parts(attention: Attention, rows: int, threads: int) -> tuple[int, float]:

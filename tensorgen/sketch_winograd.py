@@ -131,9 +131,10 @@ def _with_results(
     work: WinogradSketch, core: Core, threads: int
 ) -> Iterator[Estimate[WinogradTile]]:
     dialect = core.dialect
-    products = int(core.first_bytes if work.folded else core.second_cache * PRODUCTS_SHARE)
+    products = work.products_bytes(core)
     blocks: set[tuple[int, int]] = set()
-    for most in work.longest_blocks(core):
+    for share in work.block_shares(core):
+        most = work.most_strips(int(core.second_cache * share))
         lengths = {most, largest_divisor(work.strips, most)}
         blocks |= {(length, 0) for length in lengths}
         if threads > 1:
@@ -226,14 +227,17 @@ class WinogradSketch:
         row = self.parts * self.padded_channels * self.element_bytes
         return row * self.strip_rows * strips
 
-    def longest_blocks(self, core: Core) -> Iterator[int]:
-        """The most strips that blocks should have: as many as the second-level cache holds the
-        transformed data of, and more where it does not hold the weights. Not of parts of windows,
-        which no tile asks for ahead: blocks of the former kind are faster there."""
-        shares = [FOLDED_SHARE if self.folded else BLOCK_SHARE]
-        if self.parts == self.points and core.passes_by(self._filtered_bytes):
-            shares += LARGER_BLOCKS
-        yield from {self.most_strips(int(core.second_cache * share)) for share in shares}
+    def block_shares(self, core: Core) -> tuple[float, ...]:
+        """The parts of the second-level cache that the transformed data of a block may fill by
+        rule: one that it holds, and more where it does not hold the weights. Not of parts of
+        windows, which no tile asks for ahead: blocks of the former kind are faster there."""
+        held = FOLDED_SHARE if self.folded else BLOCK_SHARE
+        larger = self.parts == self.points and core.passes_by(self._filtered_bytes)
+        return (held, *LARGER_BLOCKS) if larger else (held,)
+
+    def products_bytes(self, core: Core) -> int:
+        """Bytes that the products of a chunk fill by rule."""
+        return int(core.first_bytes if self.folded else core.second_cache * PRODUCTS_SHARE)
 
     def most_strips(self, cache_bytes: int) -> int:
         """Strips of which so many bytes of a cache hold the transformed data; at least one."""

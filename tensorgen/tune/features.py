@@ -196,7 +196,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
         "block", "vector_factor", "block_in_place", "block_rows", "row_factor", "busiest",
     ),
     "winograd": (
-        *_EVERY, "block_share", "rounding", "products_share", "rows", "vectors", "turned",
+        *_EVERY, "block_share", "rounding", "products_bytes", "rows", "vectors", "turned",
         "apart", "shares", "panels_ahead", "points", "results", "channels", "columns", "strips",
         "strip_rows", "repeated", "folded", "accumulators", "loads", "idle_rows", "idle_columns",
         "blocks", "panel", "weights", "busiest",

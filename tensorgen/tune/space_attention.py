@@ -12,7 +12,7 @@ from functools import cached_property
 from tensorgen.attention import Attention
 from tensorgen.machine import Core
 from tensorgen.schedule import AttentionTile, RegisterTile, RowStages, Schedule, VectorSource
-from tensorgen.sketch_attention import LINE, RUNTIME, part_share, row_lines
+from tensorgen.sketch_attention import LINE, RUNTIME, inside_attention, part_share, row_lines
 from tensorgen.sketch_tiles import TileSketch, sketches_for_roles
 from tensorgen.task import Task
 from tensorgen.tune.space import Knob, Setting, Settings, Sketch
@@ -107,7 +107,7 @@ class AttentionSpace:
             if (rows, settings[prefix + "vectors"]) not in self.shapes[prefix]:
                 return None
             tile = replace(
-                tiles.by_rule(source, rows, int(settings[prefix + "vectors"])),
+                inside_attention(tiles.by_rule(source, rows, int(settings[prefix + "vectors"]))),
                 vectors_outer=bool(settings[prefix + "vectors_outer"]),
                 ahead=bool(settings[prefix + "ahead"]),
                 turned=bool(settings[prefix + "turned"]),

@@ -20,10 +20,11 @@ from tensorgen.tune.space import Knob, Settings, Sketch
 from tensorgen.tune.space_tiles import DEPARTURE, FLAGS
 
 BLOCK_SHARES = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 3 / 4, 1.0, 2.0)
-"""Parts of the second-level cache that the transformed data of a block may fill."""
+"""Parts of the second-level cache that the transformed data of a block may fill, beside those of
+the rules."""
 
 PRODUCTS_SHARES = (1 / 64, 1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0)
-"""Parts of it that the products of a chunk may fill."""
+"""Parts of it that the products of a chunk may fill, beside what they fill by rule."""
 
 ROUNDINGS = ("fit", "divide", "go round")
 """How many strips a block has: as many as fit; a divisor of all; so many that threads with blocks
@@ -57,9 +58,9 @@ class WinogradSpace:
         )
         width = min(-(-self.work.features // dialect.lanes), MOST_VECTORS)
         knobs = (
-            Knob("block_share", BLOCK_SHARES),
+            Knob("block_share", self._block_shares),
             Knob("rounding", ROUNDINGS),
-            Knob("products_share", PRODUCTS_SHARES),
+            Knob("products_bytes", self._products_bytes),
             Knob("rows", tuple(range(1, height + 1))),
             Knob("vectors", tuple(range(1, width + 1))),
             Knob("turned", FLAGS if self.work.turned else (False,)),
@@ -71,12 +72,21 @@ class WinogradSpace:
         return Sketch(name, "winograd", knobs, self.build, self.read, self.seconds, self.facts())
 
     @cached_property
+    def _block_shares(self) -> tuple[float, ...]:
+        return tuple(sorted({*BLOCK_SHARES, *self.work.block_shares(self.core)}))
+
+    @cached_property
+    def _products_bytes(self) -> tuple[int, ...]:
+        shares = {int(self.core.second_cache * share) for share in PRODUCTS_SHARES}
+        return tuple(sorted(shares | {self.work.products_bytes(self.core)}))
+
+    @cached_property
     def blocks(self) -> dict[int, tuple[float, str]]:
         """How long blocks can be, in strips, and the share of the cache and the rounding that make
         them so."""
         found: dict[int, tuple[float, str]] = {}
         for rounding in ROUNDINGS:
-            for share in BLOCK_SHARES:
+            for share in self._block_shares:
                 strips = self._strips(share, rounding)
                 if strips is not None:
                     found.setdefault(strips, (share, rounding))
@@ -91,9 +101,6 @@ class WinogradSpace:
             return largest_divisor(work.strips, most)
         return next(work.lengths_apart(most, self.threads), None)
 
-    def _chunk(self, strips: int, rows: int, vectors: int, share: float) -> int:
-        return self.work.chunk(strips, rows, vectors, int(self.core.second_cache * share))
-
     def build(self, settings: Settings) -> WinogradTile | None:
         """The schedule of these settings; None if it is none."""
         work, dialect = self.work, self.core.dialect
@@ -106,7 +113,7 @@ class WinogradSpace:
             return None
         if (rows, vectors) not in self._shapes(strips):
             return None
-        chunk = self._chunk(strips, rows, vectors, float(settings["products_share"]))
+        chunk = work.chunk(strips, rows, vectors, int(settings["products_bytes"]))
         schedule = WinogradTile(
             work.results, strips, chunk, rows, vectors, dialect.lanes, bool(settings["parallel"]),
             bool(settings["turned"]), bool(settings["apart"]), work.folded,
@@ -139,13 +146,13 @@ class WinogradSpace:
         nearest = min(self.blocks, key=lambda length: (abs(length - strips), length))
         share, rounding = self.blocks[nearest]
         products = min(
-            PRODUCTS_SHARES,
-            key=lambda p: (abs(self._chunk(nearest, rows, vectors, p) - schedule.chunk), p),
+            self._products_bytes,
+            key=lambda p: (abs(self.work.chunk(nearest, rows, vectors, p) - schedule.chunk), p),
         )
         return {
             "block_share": share,
             "rounding": rounding,
-            "products_share": products,
+            "products_bytes": products,
             "rows": rows,
             "vectors": vectors,
             "turned": schedule.turned,

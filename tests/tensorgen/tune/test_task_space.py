@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -21,14 +22,19 @@ from tensorgen.schedule import (
 )
 from tensorgen.sketch import default_schedule
 from tensorgen.target import Target, host_target
+from tensorgen.task import Task
 from tensorgen.tune.space import Space
 from tensorgen.tune.task_space import space_of
 from tensorgen.types import Array
+from tensorgen.typical_machine import typical_machine
 from tests.compiled_kernels import Case, CompiledKernels, evaluate_task
 from tests.contraction_tasks import convolution, matmul, padded, whole_inputs
 from tests.tuned_tasks import CONVOLUTIONS, EXACT, ROUNDED
 
 TASKS = {**EXACT, **ROUNDED, **CONVOLUTIONS}
+
+FOLDED = padded(convolution((3, 12, 12), (3, 3, 3), channels=(3, 40)), (1, 1, 1), (1, 1, 1))
+"""A convolution of few channels, which is filtered in parts that are folded."""
 
 TARGETS = [("x86-64-v4", 1), ("x86-64-v3", 2), ("aarch64", 4), ("armv7", 1), ("c99", 2)]
 """Targets, and how many threads."""
@@ -74,6 +80,22 @@ def test_points_are_found_again(name: str, target: str, threads: int, strict: bo
             other = space.schedule(moved)
             assert other is not None
             assert space.locate(other) == moved
+
+
+@pytest.mark.parametrize("task", [*TASKS.values(), FOLDED], ids=[*TASKS, "folded"])
+@pytest.mark.parametrize(
+    ("first", "second"), [(1 << 10, 2 << 10), (1 << 10, 16 << 10), (32 << 10, 1 << 20)]
+)
+def test_the_start_is_in_the_space_whatever_the_caches_hold(
+    task: Task, first: int, second: int
+) -> None:
+    for name, threads in (("x86-64-v4", 1), ("x86-64-v3", 1), ("x86-64-v3", 2)):
+        target = Target.named(name)
+        typical = typical_machine(target, threads)
+        near, own, *shared = typical.levels
+        levels = (replace(near, bytes=first), replace(own, bytes=second), *shared)
+        space = space_of(task, target, threads, replace(typical, levels=levels))
+        assert space.schedule(space.start) == space.zero_trial
 
 
 @each_task
