@@ -60,7 +60,6 @@ import numpy as np
 from tensorgen.library import Library, RunError
 from tensorgen.ports import Port
 from tensorgen.types import TensorType, float32
-from tests.required_tools import require
 
 vector = TensorType(float32, (4,))
 library = Library(
