@@ -97,7 +97,8 @@ def test_network_is_valid_and_runs_with_sane_outputs(name: str) -> None:
     assert 0.01 < output.std() < 20
 
     other = np.asarray(session.run(None, dict(sample_inputs(model, seed=1, domains=domains)))[0])
-    assert np.abs(output - other).max() > 1e-3
+    # Means over planes of noise are nearly alike; rounding is a hundred times smaller.
+    assert np.abs(output - other).max() > 1e-4 * np.abs(output).max()
 
 
 def test_same_network_twice_is_the_same_bits() -> None:
