@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tensorgen.epilogue_lines import EpilogueLines, chunk_lengths
-from tensorgen.expr import Axis, Expr
+from tensorgen.expr import Axis, Expr, const
 from tensorgen.line_reads import LINE_BYTES
 from tensorgen.loop import Buffer, LoopKind, Numbers, Prefetch, Stmt, nested
 from tensorgen.lower_loops import replace_axes
@@ -18,6 +18,7 @@ from tensorgen.schedule import ScheduleError, VectorSource
 from tensorgen.simplify import simplify
 from tensorgen.tile_reads import TileReads
 from tensorgen.tile_runs import Block
+from tensorgen.types import int64
 
 NEAR_PANEL = 12 << 10
 """Bytes of a panel, at most, that is asked for into the first-level cache: there it stays beside
@@ -132,17 +133,14 @@ def _panel_ahead(
     number = reads.packed_tile(index, tiled, width, panel.tile)
     turn, turns = _turn(reads, inside, tile, length)
     share = -(-width // turns)
-    steps, done = length_of(roles.reduction), row_major(roles.reduction, point)
-    if begin is None:
-        depth = steps
-        number = number - 1 if schedule.backwards and schedule.vectors_outer else number + 1
-        first = number * (steps * width)
-    else:
-        depth, before = schedule.depth, row_major(roles.reduction, begin)
-        done -= before
-        first = (number * steps + before + depth) * width
+    steps, position = length_of(roles.reduction), row_major(roles.reduction, point)
+    depth = steps if begin is None else schedule.depth
+    before = const(0, int64) if begin is None else row_major(roles.reduction, begin)
+    onwards = -depth if begin is None and schedule.backwards and schedule.vectors_outer else depth
+    first = (number * steps + before + onwards) * width
     later = depth * width * buffer.dtype.bytes > NEAR_PANEL
-    return _asked(buffer, first + (turn * depth + done) * share, range(share), later)
+    share_begins = (turn * depth + position - before) * share
+    return _asked(buffer, first + share_begins, range(share), later)
 
 
 def _turn(reads: TileReads, inside: Sequence[Axis], tile: Block, length: int) -> tuple[Expr, int]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import time
 from collections import Counter
@@ -31,6 +30,7 @@ from benchmarks.conformance.outcome import (
 from benchmarks.conformance.sweep import sweep
 from tensorgen.build import find_compiler
 from tensorgen.target import Target
+from tests.required_tools import require
 
 LEAST_NODE_CASES = 1825
 """Of 1,884 in onnx 1.23; the others use text, images or random numbers."""
@@ -203,8 +203,7 @@ def test_nearly_every_case_passes(
 ) -> None:
     """Python does not know of the sanitizers: their runtime is loaded before it, and it leaks."""
     command, _, sanitized = compiler.partition(" ")
-    if shutil.which(command) is None:
-        pytest.skip(f"needs {command}")
+    require(command)
     monkeypatch.setenv("TASOR_CACHE", str(tmp_path))
     monkeypatch.setenv("CC", f"{command} {SANITIZE if sanitized else STRICT}")
     if sanitized:

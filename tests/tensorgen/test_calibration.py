@@ -20,6 +20,7 @@ from tensorgen.calibration_source import calibration_source, multiply_add_vector
 from tensorgen.dialects import vector_dialect
 from tensorgen.target import TARGET_NAMES, Target, host_target
 from tensorgen.types import float32
+from tests.required_tools import require
 
 HOST = host_target()
 WARNINGS = ("-Wall", "-Wextra", "-Wconversion", "-pedantic", "-Werror")
@@ -52,8 +53,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Calibration]:
 def test_the_loops_compile_without_warnings(name: str, openmp: bool, tmp_path: Path) -> None:
     target = Target.named(name)
     compiler = "cc" if target.runs_on(os.uname().machine) else f"{target.compiler_prefix}gcc"
-    if shutil.which(compiler) is None:
-        pytest.skip(f"needs {compiler}")
+    require(compiler)
     source = tmp_path / "calibration.c"
     source.write_text(calibration_source(target), encoding="utf-8")
     # Without OpenMP a compiler does not know its pragmas.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tensorgen.ports import MAX_IDENTIFIER_LENGTH, c_identifier, unique_identifiers
+from tests.required_tools import require
 
 HOSTILE = (
     "", " ", "_", "__", "__x", "_X", "9lives", "1.5", "a b", "a\nb", "a\0b", 'a"b', "a'b", "a\\b",
@@ -99,8 +99,7 @@ CPP_HEADERS = ("cerrno", "cinttypes", "climits", "cmath", "cstdint", "cstdio", "
 def test_compilers_accept_hostile_names_beside_the_standard_headers(
     compiler: str, standard: str, headers: tuple[str, ...], tmp_path: Path
 ) -> None:
-    if shutil.which(compiler) is None:
-        pytest.skip(f"needs {compiler}")
+    require(compiler)
     parameters = ", ".join(f"const float *{name}" for name in unique_identifiers(HOSTILE))
     source = tmp_path / ("names.cpp" if compiler == "g++" else "names.c")
     source.write_text(

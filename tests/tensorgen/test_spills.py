@@ -7,7 +7,6 @@ a comment beside each spill and reload.
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,6 +23,7 @@ from tensorgen.types import TensorType, float64
 from tests.compiled_kernels import Case
 from tests.contraction_tasks import convolution, matmul, with_epilogue
 from tests.inner_loops import assemblies_of, inner_loops, instruction
+from tests.required_tools import require
 from tests.window_tasks import Spatial, window_task
 
 SPILL = re.compile(r"%sfp|-byte (?:Folded )?(?:Spill|Reload)")
@@ -111,8 +111,7 @@ def check_no_spills(
     in_place: bool = False,
 ) -> None:
     """No inner loop of these cases, one file for the compiler, spills."""
-    if shutil.which(compiler.command) is None:
-        pytest.skip(f"needs {compiler.command}")
+    require(compiler.command)
     texts = assemblies_of(
         cases, target, compiler.command, folder, "-fverbose-asm", *flags,
         threads=threads, in_place=in_place,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from dataclasses import replace
 from functools import cache
@@ -39,6 +38,7 @@ from tests.compiled_kernels import (
     runnable_isas,
 )
 from tests.contraction_tasks import matmul, typical_core
+from tests.required_tools import require
 from tests.window_tasks import Spatial, whole_numbers, window_task
 
 ISAS = ("c99", "sse42", "avx2", "avx512", "neon", "neon32")
@@ -271,8 +271,7 @@ ALIKE = {("gcc", "x86-64-v2"), ("gcc", "x86-64-v3"), ("clang", "x86-64-v4")}
     ],
 )
 def test_no_compiler_complains(compiler: str, name: str, tmp_path: Path) -> None:
-    if shutil.which(compiler) is None:
-        pytest.skip(f"{compiler} is not installed")
+    require(compiler)
     target = Target.named(name)
     cases = [case_of(name, target.isa) for name in TASKS]
     module = kernels_module(cases, target)
@@ -290,8 +289,7 @@ def test_no_compiler_complains(compiler: str, name: str, tmp_path: Path) -> None
 @pytest.mark.parametrize("name", ["x86-64-v3", "x86-64-v4"])
 def test_each_vector_of_a_plane_is_loaded_once(compiler: str, name: str, tmp_path: Path) -> None:
     """Compilers like to read a vector again for each of the multiply-adds that use it."""
-    if shutil.which(compiler) is None:
-        pytest.skip(f"{compiler} is not installed")
+    require(compiler)
     target = Target.named(name)
     task = window_task(square(96, 3), planes=(4,), weighted=True)
     tile = tile_of(task, target.isa)

@@ -96,9 +96,11 @@ def test_network_is_valid_and_runs_with_sane_outputs(name: str) -> None:
     assert np.isfinite(output).all()
     assert 0.01 < output.std() < 20
 
-    other = np.asarray(session.run(None, dict(sample_inputs(model, seed=1, domains=domains)))[0])
-    # Means over planes of noise are nearly alike; rounding is a hundred times smaller.
-    assert np.abs(output - other).max() > 1e-4 * np.abs(output).max()
+    feeds = dict(sample_inputs(model, seed=1, domains=domains))
+    # Twice as loud: means over planes of equally loud noise are nearly alike.
+    feeds = {key: 2 * x if x.dtype.kind == "f" else x for key, x in feeds.items()}
+    other = np.asarray(session.run(None, feeds)[0])
+    assert np.abs(output - other).max() > 1e-3
 
 
 def test_same_network_twice_is_the_same_bits() -> None:
