@@ -22,6 +22,7 @@ from tensorgen.c_functions_conversion import CONVERSION
 from tensorgen.c_functions_exponential import EXPONENTIAL
 from tensorgen.c_functions_integer import INTEGER, INTEGER_SUFFIX
 from tensorgen.c_functions_logarithmic import LOGARITHMIC
+from tensorgen.c_functions_softmax import SOFTMAX
 from tensorgen.c_functions_transpose import TRANSPOSE
 from tensorgen.c_functions_trigonometric import TRIGONOMETRIC
 from tensorgen.c_functions_vectors import VECTOR_FUNCTIONS
@@ -36,7 +37,10 @@ C_FUNCTIONS: Mapping[str, CFunction] = MappingProxyType(
 )
 """Every function on single values by its C name."""
 
-_ALL = {**C_FUNCTIONS, **{function.name: function for function in (*VECTOR_FUNCTIONS, *TRANSPOSE)}}
+_ALL = {
+    **C_FUNCTIONS,
+    **{function.name: function for function in (*VECTOR_FUNCTIONS, *TRANSPOSE, *SOFTMAX)},
+}
 
 _SUFFIX = {
     **INTEGER_SUFFIX,

@@ -1,7 +1,8 @@
 """C functions that transpose a block of at most as many rows and columns as a vector has elements.
 
 Rows are loaded and stored as vectors; what lies between are exchanges of pairs of vectors, first of
-neighbouring elements, then of pairs of them, and so on.
+neighbouring elements, then of pairs of them, and so on. Where loads put halves of two rows into one
+vector, one exchange fewer is left for the unit that all of them need.
 """
 
 from __future__ import annotations
@@ -28,13 +29,11 @@ _STAGES = (
         "_mm512_castpd_ps(_mm512_unpacklo_pd(_mm512_castps_pd({a}), _mm512_castps_pd({b})))",
         "_mm512_castpd_ps(_mm512_unpackhi_pd(_mm512_castps_pd({a}), _mm512_castps_pd({b})))",
     ),
-    _Exchange(4, "_mm512_shuffle_f32x4({a}, {b}, 0x88)", "_mm512_shuffle_f32x4({a}, {b}, 0xDD)"),
-    _Exchange(8, "_mm512_shuffle_f32x4({a}, {b}, 0x88)", "_mm512_shuffle_f32x4({a}, {b}, 0xDD)"),
 )
 _STAGES_AVX2 = (
     *(
         _Exchange(stage.distance, *(t.replace("_mm512", "_mm256") for t in (stage.low, stage.high)))
-        for stage in _STAGES[:2]
+        for stage in _STAGES
     ),
     _Exchange(
         4, "_mm256_permute2f128_ps({a}, {b}, 0x20)", "_mm256_permute2f128_ps({a}, {b}, 0x31)"
@@ -81,8 +80,11 @@ def _loads(vector: str, size: int, load: str) -> Iterator[str]:
     conditions."""
     for row in range(size):
         loaded = load.format(p=f"x + {row} * step")
-        value = loaded if not row else f"rows > {row} ? {loaded} : zero"
-        yield f"const {vector} x{row} = {value};"
+        yield f"const {vector} x{row} = {_if_row(row, loaded)};"
+
+
+def _if_row(row: int, loaded: str) -> str:
+    return f"rows > {row} ? {loaded} : zero" if row else loaded
 
 
 def _stores(size: int, store: Callable[[str, int], str]) -> Iterator[str]:
@@ -98,15 +100,33 @@ def _held(column: int) -> int:
 
 
 def _sixteen() -> Iterator[str]:
-    yield from _loads("__m512", 16, "_mm512_maskz_loadu_ps(loaded, {p})")
+    """By halves of eight columns, of which a vector has four rows apart: after two stages each of
+    its quarters is a column of four rows, and one more exchange makes columns of sixteen."""
+    for half in range(2):
+        masked = f"_mm256_maskz_loadu_ps((__mmask8)(loaded >> {8 * half}), {{p}})"
+        load = f"(columns > {8 * half + 7} ? _mm256_loadu_ps({{p}}) : {masked})"
+        for vector, row in enumerate((0, 1, 2, 3, 8, 9, 10, 11)):
+            name = f"x{8 * half + vector}"
+            low, high = (load.format(p=f"x + {r} * step + {8 * half}") for r in (row, row + 4))
+            widened = f"_mm512_castps256_ps512({low})"
+            yield f"const __m512 {name}_low = {_if_row(row, widened)};"
+            both = f"_mm512_mask_broadcast_f32x8({name}_low, 0xFF00, {high})"
+            yield f"const __m512 {name} = rows > {row + 4} ? {both} : {name}_low;"
     yield from _exchanged("__m512", 16, _STAGES)
-    yield from _stores(16, lambda p, n: f"_mm512_mask_storeu_ps({p}, stored, d{_held(n)});")
+
+    def store(place: str, column: int) -> str:
+        first = _held(column & 3) + (column & 8)
+        order = "0xDD" if column & 4 else "0x88"
+        whole = f"_mm512_shuffle_f32x4(b{first}, b{first + 4}, {order})"
+        return f"_mm512_mask_storeu_ps({place}, stored, {whole});"
+
+    yield from _stores(16, store)
 
 
 def _four() -> Iterator[str]:
     """After two stages each quarter of a vector is a column of four rows."""
     yield from _loads("__m512", 4, "_mm512_maskz_loadu_ps(loaded, {p})")
-    yield from _exchanged("__m512", 4, _STAGES[:2])
+    yield from _exchanged("__m512", 4, _STAGES)
 
     def store(place: str, column: int) -> str:
         part = f"_mm512_extractf32x4_ps(b{_held(column & 3)}, {column >> 2})"

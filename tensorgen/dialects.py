@@ -10,6 +10,10 @@ from dataclasses import dataclass, replace
 
 from tensorgen.types import DType, float32, float64
 
+HELD_VECTORS = 8
+"""Of the rows of a softmax that AVX-512 holds in registers, the most vectors: two rows of them fill
+half of its registers."""
+
 
 @dataclass(frozen=True, slots=True)
 class VectorDialect:
@@ -31,7 +35,8 @@ class VectorDialect:
     stores the first {n} lanes, half of all or more, where there is no `store_partial`. `narrower`
     are shorter vectors of the same elements. `transposes` tells that blocks
     of them are transposed in registers (`lane_vectors`), parts of blocks as fast. To transpose
-    while copying takes `turned_copy` cycles more an element.
+    while copying takes `turned_copy` cycles more an element. A row of at most `held_vectors` stays
+    in registers while its softmax is computed.
     """
 
     type: str
@@ -58,6 +63,7 @@ class VectorDialect:
     narrower: tuple[VectorDialect, ...] = ()
     transposes: bool = False
     turned_copy: float = 0.7
+    held_vectors: int = 0
 
     @property
     def temporaries(self) -> int:
@@ -72,8 +78,8 @@ class VectorDialect:
         return self.broadcast_loads >= 1.0
 
     def unfused(self) -> VectorDialect:
-        """The same vectors without fused multiply-adds."""
-        return replace(self, multiply_add=self.multiply_then_add)
+        """The same vectors without fused multiply-adds, nor the functions that need them."""
+        return replace(self, multiply_add=self.multiply_then_add, held_vectors=0)
 
     def stored(self, pointer: str, register: str, count: int) -> str | None:
         """The statement that stores the first `count` lanes; None if there is no instruction."""
@@ -147,6 +153,7 @@ _AVX512 = VectorDialect(
     choose="_mm512_mask_mov_ps(_mm512_set1_ps({x}), (__mmask16){m}, {v})",
     alternate=_permuted("_mm512", "ps"),
     indices=_indices("__m512i", "_mm512_set_epi32", 16),
+    held_vectors=HELD_VECTORS,
 )
 _AVX512_DOUBLE = VectorDialect(
     type="__m512d",

@@ -20,7 +20,12 @@ from tensorgen.emit_shared_terms import label, shared_terms
 from tensorgen.emit_terms import Terms, local_type
 from tensorgen.emit_vectors import VectorStatements, functions_in
 from tensorgen.expr import Axis, Expr, const
-from tensorgen.lane_vectors import LaneVectors, fold_function, transpose_function
+from tensorgen.lane_vectors import (
+    LaneVectors,
+    fold_function,
+    softmax_function,
+    transpose_function,
+)
 from tensorgen.loop import (
     Allocate,
     Alternate,
@@ -33,6 +38,7 @@ from tensorgen.loop import (
     LoopKind,
     MultiplyAdd,
     Prefetch,
+    SoftmaxRows,
     Space,
     Stmt,
     Store,
@@ -143,6 +149,8 @@ class Statements:
                 self._fold(statement)
             case TransposeBlock():
                 self._transpose(statement)
+            case SoftmaxRows():
+                self._softmax(statement)
             case Declare(registers=registers, body=body):
                 self.vectors.declare(registers)
                 self.block(body, last)
@@ -178,6 +186,18 @@ class Statements:
         target = self.terms.pointer(block.target, block.target_index)
         arguments = f"{block.step}, {block.rows}, {target}, {block.target_step}, {block.columns}"
         self.page.statement(f"{function}({source}, {arguments})")
+
+    def _softmax(self, rows: SoftmaxRows) -> None:
+        function = None if self.strict else softmax_function(self.isa, rows)
+        if function is None:
+            self.block(rows.body)
+            return
+        name, lanes = function
+        self.terms.functions.add(name)
+        source = self.terms.pointer(rows.source, rows.index)
+        target = self.terms.pointer(rows.target, rows.target_index)
+        arguments = f"{rows.step}, {rows.rows}, {target}, {rows.target_step}, {lanes}"
+        self.page.statement(f"{name}({source}, {arguments})")
 
     def _loop(self, loop: For, last: bool) -> None:
         vectors = None

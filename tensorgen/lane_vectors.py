@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from tensorgen.dialects import VectorDialect, vector_dialect
 from tensorgen.expr import Apply, Expr, Fold, Load, free_axes, walk
-from tensorgen.loop import Buffer, For, Space, Store, TransposeBlock
+from tensorgen.loop import Buffer, For, SoftmaxRows, Space, Store, TransposeBlock
 from tensorgen.simplify import affine
 from tensorgen.types import float32
 from tensorgen.vector_spelling import VECTOR_SPELLINGS
@@ -84,6 +84,17 @@ def transpose_function(isa: str, block: TransposeBlock) -> str | None:
     """The C function with which an instruction set transposes a block; None without one."""
     functions = _TRANSPOSES.get((isa, block.source.dtype.name, block.lanes), {})
     return next((name for rows, name in functions.items() if block.rows <= rows), None)
+
+
+def softmax_function(isa: str, rows: SoftmaxRows) -> tuple[str, int] | None:
+    """The C function with which an instruction set computes the softmax of rows, and the lanes of
+    their last vector; None without one."""
+    dialect = vector_dialect(isa, rows.source.dtype)
+    if dialect is None or rows.columns > dialect.held_vectors * dialect.lanes:
+        return None
+    vectors = -(-rows.columns // dialect.lanes)
+    lanes = rows.columns - (vectors - 1) * dialect.lanes
+    return f"tasor_softmax_rows_{vectors}_f32x{dialect.lanes}", lanes
 
 
 @dataclass(frozen=True, slots=True)

@@ -139,6 +139,26 @@ class TransposeBlock:
 
 
 @dataclass(frozen=True, slots=True)
+class SoftmaxRows:
+    """`target[target_index + i * target_step + j] = exp(x[i, j] - m[i]) / s[i]`, where `x[i, j]` is
+    `source[index + i * step + j]`, m[i] the greatest of row i and s[i] the sum of its powers, for
+    all i below `rows` and j below `columns`. The target may be the source.
+
+    `body` is the same written out, for instruction sets that have no function for it.
+    """
+
+    target: Buffer
+    target_index: Expr
+    target_step: int
+    source: Buffer
+    index: Expr
+    step: int
+    rows: int
+    columns: int
+    body: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Register:
     """A vector variable of `lanes` elements; its name is unique where it is declared."""
 
@@ -237,6 +257,7 @@ Stmt = (
     | If
     | FoldLanes
     | TransposeBlock
+    | SoftmaxRows
     | Declare
     | Fill
     | VectorLoad
@@ -313,7 +334,7 @@ def statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
     for statement in body:
         yield statement
         match statement:
-            case For() | Allocate() | FoldLanes() | TransposeBlock() | Declare():
+            case For() | Allocate() | FoldLanes() | TransposeBlock() | SoftmaxRows() | Declare():
                 yield from statements(statement.body)
             case If():
                 yield from statements(statement.body)

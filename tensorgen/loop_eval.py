@@ -31,6 +31,7 @@ from tensorgen.loop import (
     MultiplyAdd,
     Prefetch,
     Register,
+    SoftmaxRows,
     Stmt,
     Store,
     TransposeBlock,
@@ -180,7 +181,7 @@ class _Machine:
                 return self._allocate(statement)
             case If():
                 return self._choice(statement)
-            case FoldLanes() | TransposeBlock() | Declare():
+            case FoldLanes() | TransposeBlock() | SoftmaxRows() | Declare():
                 return self.block(statement.body)
             case Prefetch():
                 return lambda: None

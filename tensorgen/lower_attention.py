@@ -9,7 +9,7 @@ those of `lower_rows`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tensorgen.attention import Attention, attention_of
@@ -21,6 +21,7 @@ from tensorgen.loop import (
     LoopKernel,
     LoopKind,
     Numbers,
+    SoftmaxRows,
     Space,
     Stmt,
     nested,
@@ -32,6 +33,7 @@ from tensorgen.packing import panel_size
 from tensorgen.parameters import parameter_buffers
 from tensorgen.schedule import AttentionTile, RegisterTile, ScheduleError, VectorSource
 from tensorgen.simplify import affine, simplify
+from tensorgen.softmax import SOFTMAX_STAGES
 from tensorgen.task import Task
 from tensorgen.types import int64, row_major_strides
 
@@ -79,7 +81,8 @@ class _AttentionLowering:
         panels = [_panel(numbers, "keys", attention.scores, schedule.scores)]
         if attention.weighted is not None and schedule.weighted is not None:
             panels.append(_panel(numbers, "values", attention.weighted, schedule.weighted))
-        own = (places.buffers[operand] for operand in places.local)
+        ends = _row_ends(task, attention, schedule)
+        own = (places.buffers[operand] for operand in places.local if operand not in ends)
         private = dict.fromkeys((*own, *(panel for panel in panels if panel is not None)))
         outer = {axis: numbers.axis(axis.name, axis.extent) for axis in attention.outer}
         return _AttentionLowering(
@@ -138,10 +141,40 @@ class _AttentionLowering:
         }
         places = RowPlaces(self.places.buffers, local)
         stages, schedule = self.attention.row_stages, self.schedule.stages
-        body = scores.loops()
-        for group in lower_row(self.task, stages, schedule, self.numbers, places, position):
-            body += nested((row,), group, LoopKind.SERIAL)
-        return (*body, *(statement for tiles in weighted for statement in tiles.loops()))
+        groups = [
+            nested((row,), group, LoopKind.SERIAL)
+            for group in lower_row(self.task, stages, schedule, self.numbers, places, position)
+        ]
+        if schedule.softmax_held:
+            first = len(stages) - SOFTMAX_STAGES
+            count = sum(n not in schedule.joined for n in range(first, len(stages)))
+            groups[-count:] = [self._held_softmax(groups[-count:], places, row, number)]
+        parts = (scores.loops(), *groups, *(tiles.loops() for tiles in weighted))
+        return tuple(statement for part in parts for statement in part)
+
+    def _held_softmax(
+        self, written_out: Sequence[tuple[Stmt, ...]], places: RowPlaces, row: Axis, number: Expr
+    ) -> tuple[Stmt, ...]:
+        """The softmax of the rows of one block, `written_out` as loops over them; `number` is the
+        number of a row, in rows of the scores as they are stored."""
+        powers, quotients = (self.attention.row_stages[n] for n in (-3, -1))
+        type = self.task.stages[quotients].type
+        columns = type.shape[-1]
+        source = next(x for x in loads(self.task.stages[powers].body) if x.type == type)
+        target = len(self.task.inputs) + quotients
+        begins = [places.local.get(n, simplify(number * columns)) for n in (target, source.operand)]
+        first = [replace_axes(begin, {row: const(0, int64)}) for begin in begins]
+        steps = [affine(begin).coefficient(row) for begin in begins]
+        ends = _row_ends(self.task, self.attention, self.schedule)
+        body = tuple(statement for group in written_out for statement in group)
+        body = allocated((places.buffers[operand] for operand in ends), body)
+        return (
+            SoftmaxRows(
+                places.buffers[target], first[0], steps[0],
+                places.buffers[source.operand], first[1], steps[1],
+                row.extent, columns, body,
+            ),
+        )  # fmt: skip
 
     @property
     def _row_step(self) -> int:
@@ -277,6 +310,14 @@ def _places(
     return row_places(
         task, attention.row_stages, schedule.stages, numbers, given, (row, schedule.rows)
     )
+
+
+def _row_ends(task: Task, attention: Attention, schedule: AttentionTile) -> tuple[int, ...]:
+    """The operands that a softmax held in registers does not need: greatest elements and sums."""
+    if not schedule.stages.softmax_held:
+        return ()
+    first = attention.row_stages[-SOFTMAX_STAGES]
+    return len(task.inputs) + first, len(task.inputs) + first + 2
 
 
 def _is_free(task: Task, operand: int, position: int) -> bool:

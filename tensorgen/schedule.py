@@ -82,7 +82,9 @@ class RowStages:
     """Several stages fused at their `rows` common outer axes: one pass over each row.
 
     Intermediate rows live on the stack up to `stack_bytes` each, else in scratch. Each stage in
-    `joined` (by position) is computed in the loop of the next one, which reduces it.
+    `joined` (by position) is computed in the loop of the next one, which reduces it. With
+    `softmax_held`, the last four are a softmax whose rows are held in vector registers, where the
+    instruction set has a function for it.
     """
 
     rows: int
@@ -90,13 +92,15 @@ class RowStages:
     parallel: int
     stack_bytes: int
     joined: frozenset[int] = frozenset()
+    softmax_held: bool = False
 
     def __str__(self) -> str:
         inner = "".join(
             f"{stage}{' & ' if position in self.joined else ' | '}"
             for position, stage in enumerate(self.stages)
         ).removesuffix(" | ")
-        return f"rows({self.rows}); parallel({self.parallel}); {inner}"
+        held = "; softmax held" if self.softmax_held else ""
+        return f"rows({self.rows}); parallel({self.parallel}); {inner}{held}"
 
 
 class VectorSource(Enum):

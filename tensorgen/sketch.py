@@ -11,7 +11,7 @@ from functools import lru_cache
 from itertools import pairwise
 from math import prod
 
-from tensorgen.attention import attention_of
+from tensorgen.attention import Attention, attention_of
 from tensorgen.contraction import WINDOW, contraction_of, has_tiles
 from tensorgen.crossing import crossing
 from tensorgen.dialects import VectorDialect, vector_dialect
@@ -46,7 +46,7 @@ from tensorgen.simplify import affine, simplify
 from tensorgen.sketch_attention import attention_estimates
 from tensorgen.sketch_tiles import Estimate, cheapest, cheapest_tile
 from tensorgen.sketch_winograd import winograd_tiles
-from tensorgen.softmax import softmax_stages
+from tensorgen.softmax import SOFTMAX_STAGES, ends_in_softmax, softmax_stages
 from tensorgen.target import Target
 from tensorgen.task import Task
 from tensorgen.types import DType
@@ -183,9 +183,23 @@ def attention_estimate(
         return None
     core = core_of(target, attention.scores.contraction.dtype, threads, machine)
     assert core is not None, "sums of products that have tiles are of types that have vectors"
-    depth = len(task.stages[attention.scored].axes) - 1
-    stages = row_stages(task, attention.row_stages, depth, False, target.has_fma)
+    stages = attention_stages(task, attention, core.dialect, fused=target.has_fma)
     return cheapest(attention_estimates(task, attention, stages, core, threads))
+
+
+def attention_stages(
+    task: Task, attention: Attention, dialect: VectorDialect, *, fused: bool
+) -> RowStages:
+    """The stages on the rows of scores. Where registers can hold a row, they do during its softmax,
+    and what comes before has loops of its own."""
+    positions = attention.row_stages
+    inner = len(task.stages[attention.scored].axes) - 1
+    stages = row_stages(task, positions, inner, False, fused)
+    columns = task.stages[positions[-1]].axes[-1].extent
+    if columns > dialect.held_vectors * dialect.lanes or not ends_in_softmax(task, positions):
+        return stages
+    before = len(positions) - SOFTMAX_STAGES - 1
+    return replace(stages, joined=stages.joined - {before}, softmax_held=True)
 
 
 def tiled_window_of(task: Task) -> Window | None:

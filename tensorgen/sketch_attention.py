@@ -1,7 +1,7 @@
 """Attention with zero trials: the tiles of its contractions, by the estimate of their cycles.
 
-A block has as many rows as the tiles of both contractions: lower ones would read all keys, or all
-values, again for each.
+The tiles of both contractions have the same rows: lower ones would read all keys, or all values,
+again for each. A block is one row of such tiles, or a few where a softmax is held in registers.
 """
 
 from __future__ import annotations
@@ -38,9 +38,10 @@ def attention_estimates(
         )
     for length, scores in best.items():
         second = None if weighted is None else weighted[length]
-        parts, share = _parts(attention, length, threads)
+        rows = length * block_tiles(attention, stages, length)
+        parts, share = _parts(attention, rows, threads)
         schedule = AttentionTile(
-            length,
+            rows,
             stride,
             scores.schedule,
             stages,
@@ -50,6 +51,18 @@ def attention_estimates(
         )
         cycles = scores.cycles + (0.0 if second is None else second.cycles)
         yield Estimate(schedule, cycles * share + (core.barrier if threads > 1 else 0.0))
+
+
+HELD_ROWS = 8
+"""Of a softmax that is held in registers, the rows that keep it busy: its first row waits for its
+greatest element, and nobody works behind its last one."""
+
+
+def block_tiles(attention: Attention, stages: RowStages, rows: int) -> int:
+    """Of tiles of so many rows, those below one another in a block."""
+    if not stages.softmax_held:
+        return 1
+    return max(1, min(-(-HELD_ROWS // rows), attention.row.extent // rows))
 
 
 def row_lines(task: Task, attention: Attention) -> int:

@@ -6,7 +6,7 @@ x reaches its quotients through the sum, so the maximum need not propagate it. W
 is at most 0, or NaN, since x[p] is among the elements of its own maximum. The sum is at least 1, or
 NaN, and finite. The last stage divides nothing else.
 
-What it does not: change anything; `Loops.softmax` tells the lowering.
+What it does not: change anything; `Loops.softmax` and `RowStages.softmax_held` tell the lowering.
 """
 
 from __future__ import annotations
@@ -30,6 +30,9 @@ from tensorgen.expr import (
 from tensorgen.simplify import simplify
 from tensorgen.task import Task
 
+SOFTMAX_STAGES = 4
+"""Maximum, powers, sum, quotients."""
+
 
 def softmax_stages(task: Task, positions: Sequence[int]) -> frozenset[int]:
     """Those of the stages at `positions` that make up a softmax: maximum, powers, sum, quotients.
@@ -39,6 +42,21 @@ def softmax_stages(task: Task, positions: Sequence[int]) -> frozenset[int]:
         if found is not None and found <= set(positions):
             return found
     return frozenset()
+
+
+def ends_in_softmax(task: Task, positions: Sequence[int]) -> bool:
+    """True if the last of the stages at `positions` are a softmax, whose quotients stay as they are
+    and are of the type of what it is taken of."""
+    last = positions[-SOFTMAX_STAGES:]
+    if softmax_stages(task, last) != set(last):
+        return False
+    powers, quotients = task.stages[last[1]], task.stages[last[-1]]
+    types = {load.type.dtype for load in loads(powers.body)} | {quotients.type.dtype}
+    match quotients.body:
+        case Apply(op=op, args=(Load(), Load())):
+            return op.name == "div" and len(types) == 1
+        case _:
+            return False
 
 
 def _softmax(task: Task, powers: int) -> frozenset[int] | None:

@@ -205,7 +205,8 @@ def _same_bytes(intent: Intent, sizes: tuple[int, ...]) -> Schedule:
         case AttentionTile():
             # A row of scores is as long as there are keys.
             ratio = intent.sizes[2] / max(sizes[2], 1)
-            return replace(schedule, rows=max(1, round(schedule.rows * ratio)))
+            rows = schedule.scores.rows
+            return replace(schedule, rows=rows * max(1, round(schedule.rows / rows * ratio)))
         case RegisterTile(
             block_in_place=True, row_block=block, rows=rows, vector_operand=operand
         ) if block:

@@ -1,4 +1,4 @@
-"""Attention as a space: the rows of a block, the tiles of both contractions, how they are shared.
+"""Attention as a space: the tiles of both contractions, how many make a block, how they are shared.
 
 Sums are those of the kernels one by one, in the same order at every point.
 """
@@ -12,7 +12,14 @@ from functools import cached_property
 from tensorgen.attention import Attention
 from tensorgen.machine import Core
 from tensorgen.schedule import AttentionTile, RegisterTile, RowStages, Schedule, VectorSource
-from tensorgen.sketch_attention import LINE, RUNTIME, inside_attention, part_share, row_lines
+from tensorgen.sketch_attention import (
+    LINE,
+    RUNTIME,
+    block_tiles,
+    inside_attention,
+    part_share,
+    row_lines,
+)
 from tensorgen.sketch_tiles import TileSketch, sketches_for_roles
 from tensorgen.task import Task
 from tensorgen.tune.space import Knob, Setting, Settings, Sketch
@@ -23,6 +30,9 @@ MORE_LINES = (0, 1, 2)
 
 MOST_PARTS = 4
 """Parts that the rows of one batch are computed in, for each thread."""
+
+MOST_TILES = 4
+"""Tiles below one another in a block."""
 
 TILE_KNOBS = ("source", "vectors", "vectors_outer", "ahead", "turned")
 """What each of the contractions decides."""
@@ -89,6 +99,7 @@ class AttentionSpace:
         extent = self.attention.row.extent
         parts = range(1, min(MOST_PARTS * self.threads, extent) + 1)
         knobs += [
+            Knob("tiles", tuple(range(1, self._most_tiles + 1))),
             Knob("more_lines", MORE_LINES),
             Knob("parts", tuple(parts) if self.threads > 1 else (1,)),
             Knob("parallel", FLAGS if self.threads > 1 else (False,)),
@@ -97,6 +108,11 @@ class AttentionSpace:
             "attention", "attention", tuple(knobs), self.build, self.read, self.seconds,
             self.facts(),
         )  # fmt: skip
+
+    @property
+    def _most_tiles(self) -> int:
+        """The most tiles below one another: those of the rule are among them."""
+        return max(MOST_TILES, block_tiles(self.attention, self.stages, 1))
 
     def build(self, settings: Settings) -> AttentionTile | None:
         """The schedule of these settings; None if there is none."""
@@ -121,13 +137,14 @@ class AttentionSpace:
         scores, *others = made
         lines = row_lines(self.task, self.attention) + int(settings["more_lines"])
         element = self.attention.scores.contraction.dtype.bytes
+        block = rows * int(settings["tiles"])
         return AttentionTile(
-            rows,
+            block,
             lines * LINE // element,
             scores,
             self.stages,
             others[0] if others else None,
-            self._fewest(rows, parts),
+            self._fewest(block, parts),
             bool(settings["parallel"]),
         )
 
@@ -145,10 +162,13 @@ class AttentionSpace:
             return None
         if (schedule.weighted is None) != (self.attention.weighted is None):
             return None
+        if schedule.rows % schedule.scores.rows:
+            return None
         element = self.attention.scores.contraction.dtype.bytes
         lines = schedule.row_stride * element // LINE
         settings: dict[str, Setting] = {
-            "rows": schedule.rows,
+            "rows": schedule.scores.rows,
+            "tiles": schedule.rows // schedule.scores.rows,
             "more_lines": lines - row_lines(self.task, self.attention),
             "parts": schedule.parts,
             "parallel": schedule.parallel,

@@ -21,7 +21,7 @@ from tensorgen.schedule import (
     WindowTile,
     WinogradTile,
 )
-from tensorgen.sketch import core_of, default_schedule, row_stages
+from tensorgen.sketch import attention_stages, core_of, default_schedule
 from tensorgen.target import Target
 from tensorgen.task import Task
 from tensorgen.tune.space import Sketch, Space
@@ -104,10 +104,9 @@ class _SpaceMaker:
         dtype = attention.scores.contraction.dtype
         core = core_of(self.target, dtype, self.threads, self.machine)
         assert core is not None, "sums of products that have tiles are of types that have vectors"
-        depth = len(self.task.stages[attention.scored].axes) - 1
-        positions = attention.row_stages
-        stages = row_stages(self.task, positions, depth, False, self.target.has_fma)
-        cycles = sum(self.costs.along_result(self.task.stages[n]) for n in positions)
+        fused = self.target.has_fma
+        stages = attention_stages(self.task, attention, core.dialect, fused=fused)
+        cycles = sum(self.costs.along_result(self.task.stages[n]) for n in attention.row_stages)
         rest = cycles / self.costs.frequency
         yield from attention_space(self.task, attention, stages, core, self.threads, rest)
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tensorgen.attention import attention_of
 from tensorgen.emit import Spelling
 from tensorgen.expr import Fold, Tensor, compute, reduce, reduce_sum
-from tensorgen.loop import For, LoopKind, Space, TransposeBlock, statements
+from tensorgen.loop import For, LoopKind, SoftmaxRows, Space, TransposeBlock, statements
 from tensorgen.lower import lower
 from tensorgen.schedule import AttentionTile, RegisterTile, ScheduleError, VectorSource
 from tensorgen.sketch import attention_estimate, default_schedule
@@ -283,9 +283,81 @@ def test_tiles_and_blocks_fit_each_other() -> None:
     for target in TARGETS:
         schedule = schedule_of(AttentionShape((12,), 128, 128, 64, 64).task(), target)
         assert schedule.weighted is not None
-        assert schedule.rows == schedule.scores.rows == schedule.weighted.rows
+        assert schedule.rows % schedule.scores.rows == 0
+        assert schedule.scores.rows == schedule.weighted.rows
         assert schedule.row_stride >= 128
         assert schedule.row_stride * 4 % 128 == 64, "rows spread over the sets of the cache"
+
+
+def softmaxes(task: Task, schedule: AttentionTile) -> list[SoftmaxRows]:
+    body = lower(task, schedule).kernel.body
+    return [s for s in statements(body) if isinstance(s, SoftmaxRows)]
+
+
+def test_short_rows_are_held_in_registers() -> None:
+    """With a few tiles to a block, and a last block of the rest."""
+    task = AttentionShape((12,), 128, 128, 64, 64, divided=False).task()
+    schedule = schedule_of(task)
+    assert schedule.stages.softmax_held
+    assert schedule.rows >= 8
+    assert schedule.rows % schedule.scores.rows == 0
+    blocks = softmaxes(task, schedule)
+    lengths = [schedule.rows, *([128 % schedule.rows] if 128 % schedule.rows else [])]
+    assert [block.rows for block in blocks] == lengths
+    assert all(block.columns == 128 for block in blocks)
+    assert all(block.step == block.target_step == schedule.row_stride for block in blocks)
+
+
+def test_what_comes_before_a_held_softmax_has_loops_of_its_own() -> None:
+    joined = schedule_of(PLAIN.task(), "x86-64-v3").stages.joined
+    held = schedule_of(PLAIN.task()).stages
+    assert held.softmax_held
+    assert held.joined == joined - {0}
+
+
+def test_the_softmax_goes_where_the_result_is() -> None:
+    task = replace(PLAIN, width=0).task()
+    (first, *_) = softmaxes(task, schedule_of(task))
+    assert first.target.space is Space.OUTPUT
+    assert first.target_step == 19
+
+
+@pytest.mark.parametrize("other", ["long", "double", "avx2", "strict", "not the last"])
+def test_other_rows_are_not_held(other: str) -> None:
+    shape, target = PLAIN, Target.named("x86-64-v4")
+    task = shape.task()
+    match other:
+        case "long":
+            task = replace(shape, keys=129).task()
+        case "double":
+            task = replace(shape, dtype=float64).task()
+        case "avx2":
+            target = Target.named("x86-64-v3")
+        case "strict":
+            target = target.exact()
+        case "not the last":
+            task = doubled(replace(shape, width=0).task())
+    found = attention_estimate(task, target, 1)
+    assert found is not None
+    assert not found.schedule.stages.softmax_held
+    assert not softmaxes(task, found.schedule)
+
+
+def doubled(task: Task) -> Task:
+    """A stage behind the last one that doubles it."""
+    last = Tensor(len(task.inputs) + len(task.stages) - 1, task.stages[-1].type)
+    stage = compute(last.type.shape, lambda *axes: last[axes] * 2)
+    return replace(task, stages=(*task.stages, stage), outputs=(len(task.stages),))
+
+
+def test_in_strict_code_a_held_softmax_is_written_out() -> None:
+    """Its function rounds otherwise than the loops do on every target."""
+    case = Case.of(PLAIN.task(), schedule_of(PLAIN.task()))
+    fused, strict = (
+        print_kernel(case, "k", Spelling("avx512", strict=strict)).text for strict in (False, True)
+    )
+    assert "tasor_softmax_rows_2_f32x16(" in fused
+    assert "tasor_softmax_rows" not in strict
 
 
 def test_scores_are_never_stored_whole() -> None:

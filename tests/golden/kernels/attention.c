@@ -4,8 +4,8 @@
  *   out[i,j,l] = g[j,i,l]
  * schedule: attention_tile(2 rows, 48 apart; parts(1)); scores(register_tile(2 x 2*16);
  *   vectors(runtime); rows(broadcast in place); order(vector tiles, rows)); rows(2);
- *   parallel(0); lanes(output, 2048) & lanes(reduction, 16); softmax | lanes(output, 2048);
- *   softmax & lanes(reduction, 16); softmax | lanes(output, 2048); softmax;
+ *   parallel(0); lanes(output, 2048) | lanes(reduction, 16); softmax | lanes(output, 2048);
+ *   softmax & lanes(reduction, 16); softmax | lanes(output, 2048); softmax; softmax held;
  *   weighted(register_tile(2 x 1*16); vectors(runtime); rows(broadcast in place); order(vector
  *   tiles, rows)) */
 static void attention(const float *restrict x, const float *restrict y, const float *restrict z,
@@ -14,8 +14,6 @@ static void attention(const float *restrict x, const float *restrict y, const fl
 {
     for (ptrdiff_t i = 0; i < 2; i++) {
         float *const scores = scores_all;
-        float row2[2] TASOR_ALIGNED;
-        float row4[2] TASOR_ALIGNED;
         float *const keys = keys_all;
         float *const values = values_all;
         for (ptrdiff_t lane_o = 0; lane_o < 2; lane_o++) {
@@ -95,79 +93,12 @@ static void attention(const float *restrict x, const float *restrict y, const fl
                 }
             }
             for (ptrdiff_t j = 0; j < 2; j++) {
-                float total;
-                {
-                    float acc[16] TASOR_ALIGNED;
-                    TASOR_SIMD
-                    for (ptrdiff_t lane = 0; lane < 16; lane++) {
-                        acc[lane] = -INFINITY;
-                    }
-                    for (ptrdiff_t k_o = 0; k_o < 2; k_o++) {
-                        for (ptrdiff_t k_i = 0; k_i < 16; k_i += 16) {
-                            const __m512 scores_lanes =
-                                _mm512_add_ps(_mm512_div_ps(_mm512_loadu_ps(scores + j * 48 + k_i +
-                                k_o * 16), _mm512_set1_ps(4.0f)), _mm512_loadu_ps(w + j * 40 + j_o *
-                                80 + k_i + k_o * 16));
-                            _mm512_storeu_ps(scores + j * 48 + k_i + k_o * 16, scores_lanes);
-                            const __m512 acc_lanes = _mm512_max_ps(scores_lanes, _mm512_loadu_ps(acc
-                                + k_i));
-                            _mm512_storeu_ps(acc + k_i, acc_lanes);
-                        }
-                    }
-                    {
-                        const __m512 scores_lanes =
-                            _mm512_add_ps(_mm512_div_ps(_mm512_maskz_loadu_ps((__mmask16)0xFF,
-                            scores + j * 48 + 0 + 32), _mm512_set1_ps(4.0f)),
-                            _mm512_maskz_loadu_ps((__mmask16)0xFF, w + j * 40 + j_o * 80 + 0 + 32));
-                        _mm512_mask_storeu_ps(scores + j * 48 + 0 + 32, (__mmask16)0xFF,
-                            scores_lanes);
-                        const __m512 acc_lanes = _mm512_max_ps(scores_lanes, _mm512_loadu_ps(acc));
-                        _mm512_storeu_ps(acc, _mm512_mask_mov_ps(_mm512_loadu_ps(acc),
-                            (__mmask16)0xFF, acc_lanes));
-                    }
-                    total = tasor_max_of_16_lanes_f32(acc);
-                }
-                row2[j] = total;
-            }
-            for (ptrdiff_t j = 0; j < 2; j++) {
-                float total;
-                {
-                    float acc[16] TASOR_ALIGNED;
-                    TASOR_SIMD
-                    for (ptrdiff_t lane = 0; lane < 16; lane++) {
-                        acc[lane] = 0.0f;
-                    }
-                    for (ptrdiff_t k_o = 0; k_o < 2; k_o++) {
-                        for (ptrdiff_t k_i = 0; k_i < 16; k_i += 16) {
-                            const __m512 scores_lanes =
-                                tasor_exp_nonpositive_f32x16(_mm512_sub_ps(_mm512_loadu_ps(scores +
-                                j * 48 + k_i + k_o * 16), _mm512_set1_ps(row2[j])));
-                            _mm512_storeu_ps(scores + j * 48 + k_i + k_o * 16, scores_lanes);
-                            const __m512 acc_lanes = _mm512_add_ps(_mm512_loadu_ps(acc + k_i),
-                                scores_lanes);
-                            _mm512_storeu_ps(acc + k_i, acc_lanes);
-                        }
-                    }
-                    {
-                        const __m512 scores_lanes =
-                            tasor_exp_nonpositive_f32x16(_mm512_sub_ps(_mm512_maskz_loadu_ps((__mmask16)0xFF,
-                            scores + j * 48 + 0 + 32), _mm512_set1_ps(row2[j])));
-                        _mm512_mask_storeu_ps(scores + j * 48 + 0 + 32, (__mmask16)0xFF,
-                            scores_lanes);
-                        const __m512 acc_lanes = _mm512_add_ps(_mm512_loadu_ps(acc), scores_lanes);
-                        _mm512_storeu_ps(acc, _mm512_mask_mov_ps(_mm512_loadu_ps(acc),
-                            (__mmask16)0xFF, acc_lanes));
-                    }
-                    total = tasor_sum_of_16_lanes_f32(acc);
-                }
-                row4[j] = total;
-            }
-            for (ptrdiff_t j = 0; j < 2; j++) {
                 TASOR_SIMD
                 for (ptrdiff_t l = 0; l < 40; l++) {
-                    scores[j * 48 + l] = scores[j * 48 + l] / row4[j];
+                    scores[j * 48 + l] = scores[j * 48 + l] / 4.0f + w[j * 40 + j_o * 80 + l];
                 }
             }
+            tasor_softmax_rows_3_f32x16(scores, 48, 2, scores, 48, 8);
             {
                 __m512 acc_0_0;
                 __m512 acc_1_0;
@@ -230,76 +161,12 @@ static void attention(const float *restrict x, const float *restrict y, const fl
             }
         }
         for (ptrdiff_t j = 0; j < 1; j++) {
-            float total;
-            {
-                float acc[16] TASOR_ALIGNED;
-                TASOR_SIMD
-                for (ptrdiff_t lane = 0; lane < 16; lane++) {
-                    acc[lane] = -INFINITY;
-                }
-                for (ptrdiff_t k_o = 0; k_o < 2; k_o++) {
-                    for (ptrdiff_t k_i = 0; k_i < 16; k_i += 16) {
-                        const __m512 scores_lanes =
-                            _mm512_add_ps(_mm512_div_ps(_mm512_loadu_ps(scores + k_i + k_o * 16),
-                            _mm512_set1_ps(4.0f)), _mm512_loadu_ps(w + k_i + k_o * 16 + 160));
-                        _mm512_storeu_ps(scores + k_i + k_o * 16, scores_lanes);
-                        const __m512 acc_lanes = _mm512_max_ps(scores_lanes, _mm512_loadu_ps(acc +
-                            k_i));
-                        _mm512_storeu_ps(acc + k_i, acc_lanes);
-                    }
-                }
-                {
-                    const __m512 scores_lanes =
-                        _mm512_add_ps(_mm512_div_ps(_mm512_maskz_loadu_ps((__mmask16)0xFF, scores +
-                        0 + 32), _mm512_set1_ps(4.0f)), _mm512_maskz_loadu_ps((__mmask16)0xFF, w + 0
-                        + 192));
-                    _mm512_mask_storeu_ps(scores + 0 + 32, (__mmask16)0xFF, scores_lanes);
-                    const __m512 acc_lanes = _mm512_max_ps(scores_lanes, _mm512_loadu_ps(acc));
-                    _mm512_storeu_ps(acc, _mm512_mask_mov_ps(_mm512_loadu_ps(acc), (__mmask16)0xFF,
-                        acc_lanes));
-                }
-                total = tasor_max_of_16_lanes_f32(acc);
-            }
-            row2[0] = total;
-        }
-        for (ptrdiff_t j = 0; j < 1; j++) {
-            float total;
-            {
-                float acc[16] TASOR_ALIGNED;
-                TASOR_SIMD
-                for (ptrdiff_t lane = 0; lane < 16; lane++) {
-                    acc[lane] = 0.0f;
-                }
-                for (ptrdiff_t k_o = 0; k_o < 2; k_o++) {
-                    for (ptrdiff_t k_i = 0; k_i < 16; k_i += 16) {
-                        const __m512 scores_lanes =
-                            tasor_exp_nonpositive_f32x16(_mm512_sub_ps(_mm512_loadu_ps(scores + k_i
-                            + k_o * 16), _mm512_set1_ps(row2[0])));
-                        _mm512_storeu_ps(scores + k_i + k_o * 16, scores_lanes);
-                        const __m512 acc_lanes = _mm512_add_ps(_mm512_loadu_ps(acc + k_i),
-                            scores_lanes);
-                        _mm512_storeu_ps(acc + k_i, acc_lanes);
-                    }
-                }
-                {
-                    const __m512 scores_lanes =
-                        tasor_exp_nonpositive_f32x16(_mm512_sub_ps(_mm512_maskz_loadu_ps((__mmask16)0xFF,
-                        scores + 0 + 32), _mm512_set1_ps(row2[0])));
-                    _mm512_mask_storeu_ps(scores + 0 + 32, (__mmask16)0xFF, scores_lanes);
-                    const __m512 acc_lanes = _mm512_add_ps(_mm512_loadu_ps(acc), scores_lanes);
-                    _mm512_storeu_ps(acc, _mm512_mask_mov_ps(_mm512_loadu_ps(acc), (__mmask16)0xFF,
-                        acc_lanes));
-                }
-                total = tasor_sum_of_16_lanes_f32(acc);
-            }
-            row4[0] = total;
-        }
-        for (ptrdiff_t j = 0; j < 1; j++) {
             TASOR_SIMD
             for (ptrdiff_t l = 0; l < 40; l++) {
-                scores[l] = scores[l] / row4[0];
+                scores[l] = scores[l] / 4.0f + w[l + 160];
             }
         }
+        tasor_softmax_rows_3_f32x16(scores, 0, 1, scores, 0, 8);
         {
             __m512 acc_0_0;
             __m512 vector_0;
