@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tensorgen.c_function import CFunction, c_function
+from tensorgen.dialects import SUMMED_ROWS
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,15 @@ TASOR_INLINE void tasor_transpose_${most}x${columns}_f32(
 {
 """
 
+_SUMMED = """
+TASOR_INLINE void tasor_transpose_sum_${rows}x16_f32(
+    const float *x, ptrdiff_t step, float *out, ptrdiff_t out_step,
+    const float *factor, ptrdiff_t factor_step, $sums)
+{
+$statements
+}
+"""
+
 _MASKS = """\
     const __mmask16 loaded = (__mmask16)((1u << columns) - 1u);
     const __mmask$wide stored = (__mmask$wide)((1u << rows) - 1u);
@@ -61,6 +71,7 @@ _MASKS_AVX2 = """\
 $statements
 }
 """
+_WHOLE = "_mm256_loadu_ps({p})"
 _LOAD_AVX2 = "(columns > 7 ? _mm256_loadu_ps({p}) : _mm256_maskload_ps({p}, loaded))"
 
 
@@ -99,28 +110,49 @@ def _held(column: int) -> int:
     return column & ~3 | (column & 1) << 1 | (column & 2) >> 1
 
 
-def _sixteen() -> Iterator[str]:
+def _sixteen_exchanged(*, whole: bool) -> Iterator[str]:
     """By halves of eight columns, of which a vector has four rows apart: after two stages each of
-    its quarters is a column of four rows, and one more exchange makes columns of sixteen."""
+    its quarters is a column of four rows."""
     for half in range(2):
         masked = f"_mm256_maskz_loadu_ps((__mmask8)(loaded >> {8 * half}), {{p}})"
         load = f"(columns > {8 * half + 7} ? _mm256_loadu_ps({{p}}) : {masked})"
         for vector, row in enumerate((0, 1, 2, 3, 8, 9, 10, 11)):
             name = f"x{8 * half + vector}"
-            low, high = (load.format(p=f"x + {r} * step + {8 * half}") for r in (row, row + 4))
+            places = [f"x + {r} * step + {8 * half}" for r in (row, row + 4)]
+            low, high = ((_WHOLE if whole else load).format(p=place) for place in places)
             widened = f"_mm512_castps256_ps512({low})"
-            yield f"const __m512 {name}_low = {_if_row(row, widened)};"
+            yield f"const __m512 {name}_low = {widened if whole else _if_row(row, widened)};"
             both = f"_mm512_mask_broadcast_f32x8({name}_low, 0xFF00, {high})"
-            yield f"const __m512 {name} = rows > {row + 4} ? {both} : {name}_low;"
+            value = both if whole else f"rows > {row + 4} ? {both} : {name}_low"
+            yield f"const __m512 {name} = {value};"
     yield from _exchanged("__m512", 16, _STAGES)
 
+
+def _column_of_sixteen(column: int) -> str:
+    """One more exchange makes a column of sixteen rows."""
+    first = _held(column & 3) + (column & 8)
+    order = "0xDD" if column & 4 else "0x88"
+    return f"_mm512_shuffle_f32x4(b{first}, b{first + 4}, {order})"
+
+
+def _sixteen() -> Iterator[str]:
+    yield from _sixteen_exchanged(whole=False)
+
     def store(place: str, column: int) -> str:
-        first = _held(column & 3) + (column & 8)
-        order = "0xDD" if column & 4 else "0x88"
-        whole = f"_mm512_shuffle_f32x4(b{first}, b{first + 4}, {order})"
-        return f"_mm512_mask_storeu_ps({place}, stored, {whole});"
+        return f"_mm512_mask_storeu_ps({place}, stored, {_column_of_sixteen(column)});"
 
     yield from _stores(16, store)
+
+
+def _sixteen_summed() -> Iterator[str]:
+    """Exchanges and multiply-adds take units of their own: both go on at a time."""
+    yield from _sixteen_exchanged(whole=True)
+    for column in range(16):
+        yield f"const __m512 d{column} = {_column_of_sixteen(column)};"
+        yield f"_mm512_storeu_ps(out + {column} * out_step, d{column});"
+        for row in range(SUMMED_ROWS):
+            factor = f"_mm512_set1_ps(factor[{row} * factor_step + {column}])"
+            yield f"*sum{row} = _mm512_fmadd_ps({factor}, d{column}, *sum{row});"
 
 
 def _four() -> Iterator[str]:
@@ -165,6 +197,18 @@ def _four_of_eight() -> Iterator[str]:
     yield from _stores(8, store)
 
 
+def _summed() -> CFunction:
+    sums = [f"sum{row}" for row in range(SUMMED_ROWS)]
+    return c_function(
+        _SUMMED,
+        "out[j * out_step + i] = x[i * step + j] for all i and j below 16. To lane i of sum r, "
+        "their products with factor[r * factor_step + j] are added, j after j.",
+        rows=str(SUMMED_ROWS),
+        sums=", ".join(f"__m512 *{name}" for name in sums),
+        statements="\n".join(f"    {line}" for line in _sixteen_summed()),
+    )
+
+
 def _transpose(
     most: int, columns: int, masks: str, text: Iterator[str], fewest: int = 1
 ) -> CFunction:
@@ -195,6 +239,7 @@ TASOR_INLINE void tasor_store_first_f32x4(float *p, __m128 v, int count)
 
 TRANSPOSE: tuple[CFunction, ...] = (
     _transpose(16, 16, _MASKS, _sixteen()),
+    _summed(),
     _transpose(4, 16, _MASKS, _four()),
     c_function(_STORE_FIRST, "The first of four lanes, so many."),
     _transpose(8, 8, _MASKS_AVX2, _eight(), fewest=4),

@@ -14,6 +14,10 @@ HELD_VECTORS = 8
 """Of the rows of a softmax that AVX-512 holds in registers, the most vectors: two rows of them fill
 half of its registers."""
 
+SUMMED_ROWS = 4
+"""Rows that AVX-512 multiplies with a block while it transposes it. As many as hide the latency of
+their sums; more would only make the code longer."""
+
 
 @dataclass(frozen=True, slots=True)
 class VectorDialect:
@@ -36,7 +40,8 @@ class VectorDialect:
     are shorter vectors of the same elements. `transposes` tells that blocks
     of them are transposed in registers (`lane_vectors`), parts of blocks as fast. To transpose
     while copying takes `turned_copy` cycles more an element. A row of at most `held_vectors` stays
-    in registers while its softmax is computed.
+    in registers while its softmax is computed, and `summed_rows` are multiplied with a block while
+    it is transposed.
     """
 
     type: str
@@ -64,6 +69,7 @@ class VectorDialect:
     transposes: bool = False
     turned_copy: float = 0.7
     held_vectors: int = 0
+    summed_rows: int = 0
 
     @property
     def temporaries(self) -> int:
@@ -79,7 +85,7 @@ class VectorDialect:
 
     def unfused(self) -> VectorDialect:
         """The same vectors without fused multiply-adds, nor the functions that need them."""
-        return replace(self, multiply_add=self.multiply_then_add, held_vectors=0)
+        return replace(self, multiply_add=self.multiply_then_add, held_vectors=0, summed_rows=0)
 
     def stored(self, pointer: str, register: str, count: int) -> str | None:
         """The statement that stores the first `count` lanes; None if there is no instruction."""
@@ -154,6 +160,7 @@ _AVX512 = VectorDialect(
     alternate=_permuted("_mm512", "ps"),
     indices=_indices("__m512i", "_mm512_set_epi32", 16),
     held_vectors=HELD_VECTORS,
+    summed_rows=SUMMED_ROWS,
 )
 _AVX512_DOUBLE = VectorDialect(
     type="__m512d",

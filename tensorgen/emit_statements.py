@@ -25,6 +25,7 @@ from tensorgen.lane_vectors import (
     fold_function,
     softmax_function,
     transpose_function,
+    transpose_sum_function,
 )
 from tensorgen.loop import (
     Allocate,
@@ -43,6 +44,7 @@ from tensorgen.loop import (
     Stmt,
     Store,
     TransposeBlock,
+    TransposeSums,
     VectorApply,
     VectorLoad,
     VectorStore,
@@ -149,6 +151,8 @@ class Statements:
                 self._fold(statement)
             case TransposeBlock():
                 self._transpose(statement)
+            case TransposeSums():
+                self._transpose_sums(statement)
             case SoftmaxRows():
                 self._softmax(statement)
             case Declare(registers=registers, body=body):
@@ -186,6 +190,20 @@ class Statements:
         target = self.terms.pointer(block.target, block.target_index)
         arguments = f"{block.step}, {block.rows}, {target}, {block.target_step}, {block.columns}"
         self.page.statement(f"{function}({source}, {arguments})")
+
+    def _transpose_sums(self, sums: TransposeSums) -> None:
+        function = None if self.strict else transpose_sum_function(self.isa, sums)
+        if function is None:
+            self.block(sums.body)
+            return
+        self.terms.functions.add(function)
+        block = sums.block
+        source = self.terms.pointer(block.source, block.index)
+        target = self.terms.pointer(block.target, block.target_index)
+        rows = self.terms.pointer(sums.rows, sums.rows_index)
+        registers = ", ".join(f"&{register.name}" for register in sums.sums)
+        arguments = f"{block.step}, {target}, {block.target_step}, {rows}, {sums.rows_step}"
+        self.page.statement(f"{function}({source}, {arguments}, {registers})")
 
     def _softmax(self, rows: SoftmaxRows) -> None:
         function = None if self.strict else softmax_function(self.isa, rows)

@@ -13,7 +13,15 @@ from types import MappingProxyType
 
 from tensorgen.dialects import VectorDialect, vector_dialect
 from tensorgen.expr import Apply, Expr, Fold, Load, free_axes, walk
-from tensorgen.loop import Buffer, For, SoftmaxRows, Space, Store, TransposeBlock
+from tensorgen.loop import (
+    Buffer,
+    For,
+    SoftmaxRows,
+    Space,
+    Store,
+    TransposeBlock,
+    TransposeSums,
+)
 from tensorgen.simplify import affine
 from tensorgen.types import float32
 from tensorgen.vector_spelling import VECTOR_SPELLINGS
@@ -84,6 +92,16 @@ def transpose_function(isa: str, block: TransposeBlock) -> str | None:
     """The C function with which an instruction set transposes a block; None without one."""
     functions = _TRANSPOSES.get((isa, block.source.dtype.name, block.lanes), {})
     return next((name for rows, name in functions.items() if block.rows <= rows), None)
+
+
+def transpose_sum_function(isa: str, sums: TransposeSums) -> str | None:
+    """The C function with which an instruction set transposes a block and multiplies rows with its
+    columns; None without one."""
+    block = sums.block
+    dialect = vector_dialect(isa, block.source.dtype)
+    if dialect is None or len(sums.sums) != dialect.summed_rows or block.lanes != dialect.lanes:
+        return None
+    return f"tasor_transpose_sum_{dialect.summed_rows}x{dialect.lanes}_f32"
 
 
 def softmax_function(isa: str, rows: SoftmaxRows) -> tuple[str, int] | None:

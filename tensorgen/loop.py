@@ -65,6 +65,15 @@ class LoopKind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class Register:
+    """A vector variable of `lanes` elements; its name is unique where it is declared."""
+
+    name: str
+    dtype: DType
+    lanes: int
+
+
+@dataclass(frozen=True, slots=True)
 class For:
     """`for axis in 0 … extent-1: body`.
 
@@ -139,6 +148,22 @@ class TransposeBlock:
 
 
 @dataclass(frozen=True, slots=True)
+class TransposeSums:
+    """A square `block`, all lanes of it, whose columns are multiplied on their way: `sums[r][i]`
+    has `rows[rows_index + r * rows_step + j] * source[index + i * step + j]` added for all j.
+
+    `body` is the same written out, for instruction sets that have no function for it.
+    """
+
+    block: TransposeBlock
+    sums: tuple[Register, ...]
+    rows: Buffer
+    rows_index: Expr
+    rows_step: int
+    body: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class SoftmaxRows:
     """`target[target_index + i * target_step + j] = exp(x[i, j] - m[i]) / s[i]`, where `x[i, j]` is
     `source[index + i * step + j]`, m[i] the greatest of row i and s[i] the sum of its powers, for
@@ -156,15 +181,6 @@ class SoftmaxRows:
     rows: int
     columns: int
     body: tuple[Stmt, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Register:
-    """A vector variable of `lanes` elements; its name is unique where it is declared."""
-
-    name: str
-    dtype: DType
-    lanes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,6 +273,7 @@ Stmt = (
     | If
     | FoldLanes
     | TransposeBlock
+    | TransposeSums
     | SoftmaxRows
     | Declare
     | Fill
@@ -334,7 +351,15 @@ def statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
     for statement in body:
         yield statement
         match statement:
-            case For() | Allocate() | FoldLanes() | TransposeBlock() | SoftmaxRows() | Declare():
+            case (
+                For()
+                | Allocate()
+                | FoldLanes()
+                | TransposeBlock()
+                | TransposeSums()
+                | SoftmaxRows()
+                | Declare()
+            ):
                 yield from statements(statement.body)
             case If():
                 yield from statements(statement.body)

@@ -35,6 +35,7 @@ from tensorgen.loop import (
     Stmt,
     Store,
     TransposeBlock,
+    TransposeSums,
     VectorApply,
     VectorLoad,
     VectorStore,
@@ -181,7 +182,7 @@ class _Machine:
                 return self._allocate(statement)
             case If():
                 return self._choice(statement)
-            case FoldLanes() | TransposeBlock() | SoftmaxRows() | Declare():
+            case FoldLanes() | TransposeBlock() | TransposeSums() | SoftmaxRows() | Declare():
                 return self.block(statement.body)
             case Prefetch():
                 return lambda: None

@@ -27,6 +27,7 @@ from tensorgen.loop import (
     nested,
 )
 from tensorgen.lower_contraction import TileLowering
+from tensorgen.lower_first_rows import packed_with_rows
 from tensorgen.lower_loops import replace_axes, spans
 from tensorgen.lower_rows import RowPlaces, allocated, lower_row, row_places
 from tensorgen.packing import panel_size
@@ -111,18 +112,24 @@ class _AttentionLowering:
 
     def _part(self, start: Expr, length: int) -> tuple[Stmt, ...]:
         """`length` rows from `start`, of those that share the vector factors."""
+        first = self.schedule.first_rows if self.schedule.first_rows < length else 0
         body: tuple[Stmt, ...] = ()
-        for span in spans(length, self.schedule.rows):
+        if first:
+            scores, *_ = self._tiles(start, first)
+            body = self._block(start, first, packed_with_rows(scores))
+        for span in spans(length - first, self.schedule.rows):
             block = self.numbers.axis(f"{self.attention.row.name}_o", span.blocks)
-            first: Expr = block * span.length if span.blocks > 1 else const(0, int64)
-            rows = self._block(simplify(start + span.start + first), span.length)
+            turn: Expr = block * span.length if span.blocks > 1 else const(0, int64)
+            rows = self._block(simplify(start + first + span.start + turn), span.length)
             body += nested((block,) if span.blocks > 1 else (), rows, LoopKind.SERIAL)
-        packed = [tiles.pack() for tiles in self._tiles(start, length) if tiles.panel is not None]
-        body = (*(statement for statements in packed for statement in statements), *body)
+        packed = self._tiles(start, length)[1 if first else 0 :]
+        packs = (tiles.pack() for tiles in packed if tiles.panel is not None)
+        body = (*(statement for statements in packs for statement in statements), *body)
         return allocated(self.private, body)
 
-    def _block(self, start: Expr, length: int) -> tuple[Stmt, ...]:
-        """The rows of one block: scores, stages, and what they weigh.
+    def _block(self, start: Expr, length: int, computed: tuple[Stmt, ...] = ()) -> tuple[Stmt, ...]:
+        """The rows of one block: scores, unless they are `computed` otherwise, stages, and what
+        they weigh.
 
         Each stage goes over all rows before the next one, so that the steps of different rows,
         which do not wait for each other, can overlap.
@@ -149,7 +156,7 @@ class _AttentionLowering:
             first = len(stages) - SOFTMAX_STAGES
             count = sum(n not in schedule.joined for n in range(first, len(stages)))
             groups[-count:] = [self._held_softmax(groups[-count:], places, row, number)]
-        parts = (scores.loops(), *groups, *(tiles.loops() for tiles in weighted))
+        parts = (computed or scores.loops(), *groups, *(tiles.loops() for tiles in weighted))
         return tuple(statement for part in parts for statement in part)
 
     def _held_softmax(

@@ -444,7 +444,7 @@ class TileLowering(TileReads):
         sums = _where(None if whole else needed, loops, tuple(step), LoopKind.ROLLED)
         statements.extend(nested(chunks, (*asked, *sums), LoopKind.ROLLED))
         if self.sums is None:
-            statements.extend(self._finish(row, column, accumulators))
+            statements.extend(self.finish(row, column, accumulators))
         else:
             statements.extend(
                 VectorStore(self.sums.buffer, place, register, lanes)
@@ -526,7 +526,7 @@ class TileLowering(TileReads):
 
     # The epilogue
 
-    def _finish(
+    def finish(
         self, row: Block, column: Block, accumulators: list[list[Register]]
     ) -> tuple[Stmt, ...]:
         """Bring the accumulators through the epilogue into the result."""

@@ -74,6 +74,18 @@ def panel_size(roles: Roles, schedule: RegisterTile) -> int:
     return tiles * length_of(roles.reduction) * width
 
 
+def meets_rows_in_blocks(roles: Roles, vector: int, lanes: int) -> bool:
+    """Whether packing transposes whole square blocks of the factor of that number, whose columns
+    meet neighbours in each row of the other one."""
+    if not roles.reduction:
+        return False
+    column, last = roles.vectors[-1], roles.reduction[-1]
+    along, across = roles.contraction.factors[vector], roles.contraction.factors[1 - vector]
+    neighbours = along.coefficient(last) == across.coefficient(last) == 1
+    whole = column.extent % lanes == last.extent % lanes == 0
+    return neighbours and whole and along.coefficient(column) != 1
+
+
 def cut_axes(axes: Sequence[Axis], depth: int) -> tuple[tuple[Axis, ...], tuple[Axis, ...]]:
     """The axes cut in two, the outer and the inner part of each: `depth` points lie inside.
 

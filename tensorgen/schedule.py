@@ -295,7 +295,8 @@ class AttentionTile:
 
     Rows of scores lie `row_stride` elements apart. The vector factors are packed, if `scores` and
     `weighted` say so, once for all rows that share them; those are computed in `parts` parts, each
-    of which packs for itself. With `parallel`, the parts of all batches share the threads.
+    of which packs for itself. With `parallel`, the parts of all batches share the threads. The
+    `first_rows` of each part, a block of their own, are computed while keys are packed.
     """
 
     rows: int
@@ -305,9 +306,12 @@ class AttentionTile:
     weighted: RegisterTile | None
     parts: int
     parallel: bool
+    first_rows: int = 0
 
     def __str__(self) -> str:
         steps = [f"attention_tile({self.rows} rows, {self.row_stride} apart; parts({self.parts}))"]
+        if self.first_rows:
+            steps.append(f"first({self.first_rows} rows)")
         steps.append(f"scores({self.scores})")
         steps.append(str(self.stages))
         if self.weighted is not None:

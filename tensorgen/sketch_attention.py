@@ -12,7 +12,8 @@ from math import prod
 
 from tensorgen.attention import Attention
 from tensorgen.machine import Core
-from tensorgen.schedule import AttentionTile, RegisterTile, RowStages
+from tensorgen.packing import meets_rows_in_blocks
+from tensorgen.schedule import AttentionTile, RegisterTile, RowStages, VectorSource
 from tensorgen.sketch_tiles import Estimate, cheapest, tiles_for_roles
 from tensorgen.task import Task
 
@@ -48,9 +49,18 @@ def attention_estimates(
             None if second is None else second.schedule,
             parts,
             threads > 1,
+            first_rows(attention, scores.schedule, core),
         )
         cycles = scores.cycles + (0.0 if second is None else second.cycles)
         yield Estimate(schedule, cycles * share + (core.barrier if threads > 1 else 0.0))
+
+
+def first_rows(attention: Attention, scores: RegisterTile, core: Core) -> int:
+    """The rows that are computed while keys are packed; 0 if these are not transposed for it."""
+    rows, lanes = core.dialect.summed_rows, core.dialect.lanes
+    packed = scores.source is VectorSource.RUNTIME and scores.lanes == lanes
+    blocks = meets_rows_in_blocks(attention.scores, attention.scores_vector, lanes)
+    return rows if packed and blocks and rows < attention.row.extent else 0
 
 
 HELD_ROWS = 8

@@ -147,9 +147,9 @@ def _window_traffic(c: Columns) -> dict[str, Column]:
 
 def _attention_traffic(c: Columns) -> dict[str, Column]:
     made = {
-        "blocks": _whole(c["extent"], c["rows"] * c["parts"]),
+        "blocks": _whole(c["extent"], c["rows"] * c["tiles"] * c["parts"]),
         "idle_rows": _idle(c["extent"], c["rows"]),
-        "scores": c["rows"] * c["keys"] * c["element_bytes"] / c["first"],
+        "scores": c["rows"] * c["tiles"] * c["keys"] * c["element_bytes"] / c["first"],
         "busiest": _busiest(c["repeated"] * c["parts"], c["threads"]),
     }
     for name, extent in (("scores", c["keys"]), ("weighted", c["width"])):
@@ -206,7 +206,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
         "weighted", "idle_rows", "idle_columns", "plane_rows", "busiest",
     ),
     "attention": (
-        *_EVERY, "rows", "parts", "more_lines",
+        *_EVERY, "rows", "tiles", "first_rows", "parts", "more_lines",
         *(f"scores {name}" for name in _TILE_KNOBS), *(f"weighted {name}" for name in _TILE_KNOBS),
         "extent", "keys", "sum", "repeated", "width", "blocks", "idle_rows", "scores",
         "scores loads", "scores idle", "weighted loads", "weighted idle", "busiest",

@@ -11,11 +11,13 @@ from functools import cached_property
 
 from tensorgen.attention import Attention
 from tensorgen.machine import Core
+from tensorgen.packing import meets_rows_in_blocks
 from tensorgen.schedule import AttentionTile, RegisterTile, RowStages, Schedule, VectorSource
 from tensorgen.sketch_attention import (
     LINE,
     RUNTIME,
     block_tiles,
+    first_rows,
     inside_attention,
     part_share,
     row_lines,
@@ -97,9 +99,12 @@ class AttentionSpace:
                 Knob(prefix + "turned", FLAGS if tiles.work.turned else (False,)),
             ]
         extent = self.attention.row.extent
+        summed, lanes = self.core.dialect.summed_rows, self.core.dialect.lanes
+        blocks = meets_rows_in_blocks(self.attention.scores, self.attention.scores_vector, lanes)
         parts = range(1, min(MOST_PARTS * self.threads, extent) + 1)
         knobs += [
             Knob("tiles", tuple(range(1, self._most_tiles + 1))),
+            Knob("first_rows", (0, summed) if summed and blocks else (0,)),
             Knob("more_lines", MORE_LINES),
             Knob("parts", tuple(parts) if self.threads > 1 else (1,)),
             Knob("parallel", FLAGS if self.threads > 1 else (False,)),
@@ -138,6 +143,9 @@ class AttentionSpace:
         lines = row_lines(self.task, self.attention) + int(settings["more_lines"])
         element = self.attention.scores.contraction.dtype.bytes
         block = rows * int(settings["tiles"])
+        first = int(settings["first_rows"])
+        if first and first != first_rows(self.attention, scores, self.core):
+            return None
         return AttentionTile(
             block,
             lines * LINE // element,
@@ -146,6 +154,7 @@ class AttentionSpace:
             others[0] if others else None,
             self._fewest(block, parts),
             bool(settings["parallel"]),
+            first,
         )
 
     def _fewest(self, rows: int, parts: int) -> int:
@@ -172,6 +181,7 @@ class AttentionSpace:
             "more_lines": lines - row_lines(self.task, self.attention),
             "parts": schedule.parts,
             "parallel": schedule.parallel,
+            "first_rows": schedule.first_rows,
         }
         made = (schedule.scores, schedule.weighted)
         for prefix, tile in zip(self.tiles, made, strict=False):

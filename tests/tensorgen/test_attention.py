@@ -14,7 +14,15 @@ from hypothesis import strategies as st
 from tensorgen.attention import attention_of
 from tensorgen.emit import Spelling
 from tensorgen.expr import Fold, Tensor, compute, reduce, reduce_sum
-from tensorgen.loop import For, LoopKind, SoftmaxRows, Space, TransposeBlock, statements
+from tensorgen.loop import (
+    For,
+    LoopKind,
+    SoftmaxRows,
+    Space,
+    TransposeBlock,
+    TransposeSums,
+    statements,
+)
 from tensorgen.lower import lower
 from tensorgen.schedule import AttentionTile, RegisterTile, ScheduleError, VectorSource
 from tensorgen.sketch import attention_estimate, default_schedule
@@ -65,6 +73,8 @@ SHAPES = {
     "own mask": replace(PLAIN, mask="own", interleaved=True),
     "no scale": replace(PLAIN, divided=False),
     "double": replace(PLAIN, dtype=float64),
+    "whole vectors": AttentionShape((2,), 20, 48, 32, 16, interleaved=True, mask="shared"),
+    "whole vectors, without values": AttentionShape((1, 2), 9, 80, 16, 0),
     "wide": AttentionShape((2,), 37, 53, 33, 41, mask="shared"),
     "wide, without values": AttentionShape((2,), 29, 131, 17, 0, interleaved=True),
 }
@@ -188,7 +198,7 @@ def variants(schedule: AttentionTile) -> list[AttentionTile]:
     assert smaller is not None
     return [
         schedule,
-        replace(schedule, parts=2),
+        replace(schedule, parts=2, first_rows=0),
         replace(schedule, rows=3, scores=smaller, weighted=weighted, parts=3),
         replace(schedule, rows=5, scores=smaller, weighted=cut(schedule.weighted, 3, 2)),
         replace(schedule, weighted=packed(schedule.weighted)),
@@ -302,7 +312,8 @@ def test_short_rows_are_held_in_registers() -> None:
     assert schedule.rows >= 8
     assert schedule.rows % schedule.scores.rows == 0
     blocks = softmaxes(task, schedule)
-    lengths = [schedule.rows, *([128 % schedule.rows] if 128 % schedule.rows else [])]
+    rest = (128 - schedule.first_rows) % schedule.rows
+    lengths = [schedule.first_rows, schedule.rows, *([rest] if rest else [])]
     assert [block.rows for block in blocks] == lengths
     assert all(block.columns == 128 for block in blocks)
     assert all(block.step == block.target_step == schedule.row_stride for block in blocks)
@@ -320,6 +331,45 @@ def test_the_softmax_goes_where_the_result_is() -> None:
     (first, *_) = softmaxes(task, schedule_of(task))
     assert first.target.space is Space.OUTPUT
     assert first.target_step == 19
+
+
+def test_first_rows_are_computed_while_keys_are_transposed() -> None:
+    """Once for each vector of keys and block of the depth, in place of packing by itself."""
+    shape = AttentionShape((12,), 128, 128, 64, 0)
+    schedule = schedule_of(shape.task())
+    assert schedule.first_rows == 4
+    kernel = lower(shape.task(), schedule).kernel
+    sums = [s for s in statements(kernel.body) if isinstance(s, TransposeSums)]
+    assert [(len(s.sums), s.block.rows, s.block.columns) for s in sums] == [(4, 16, 16)] * len(sums)
+    inside = [s for each in sums for s in statements(each.body) if isinstance(s, TransposeBlock)]
+    assert inside == [s for s in statements(kernel.body) if isinstance(s, TransposeBlock)]
+    first, *others = softmaxes(shape.task(), schedule)
+    assert first.rows == 4
+    assert sum(block.rows for block in others[1:]) == (128 - 4) % schedule.rows
+    keep = replace(schedule, first_rows=0)
+    assert "first(4 rows)" in str(schedule)
+    assert "first(" not in str(keep)
+
+
+@pytest.mark.parametrize(
+    ("shape", "target"),
+    [
+        (AttentionShape((2,), 16, 40, 32, 16), "x86-64-v4"),
+        (AttentionShape((2,), 16, 48, 24, 16), "x86-64-v4"),
+        (AttentionShape((2,), 16, 48, 32, 16, key_columns=True), "x86-64-v4"),
+        (AttentionShape((2,), 4, 48, 32, 16), "x86-64-v4"),
+        (AttentionShape((2,), 16, 48, 32, 16), "x86-64-v3"),
+    ],
+    ids=["keys in part", "depth in part", "keys in order", "no other rows", "avx2"],
+)
+def test_other_keys_are_packed_first(shape: AttentionShape, target: str) -> None:
+    assert schedule_of(shape.task(), target).first_rows == 0
+
+
+def test_first_rows_need_whole_blocks() -> None:
+    task = AttentionShape((2,), 16, 40, 32, 16).task()
+    with pytest.raises(ScheduleError, match="expected keys that are transposed in whole blocks"):
+        lower(task, replace(schedule_of(task), first_rows=4))
 
 
 @pytest.mark.parametrize("other", ["long", "double", "avx2", "strict", "not the last"])

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
@@ -16,6 +18,8 @@ from tensorgen.loop import Buffer, Space, TransposeBlock
 from tensorgen.types import float32, int64
 from tests.compiled_c_functions import INCLUDES, needs_gcc
 from tests.compiled_kernels import runnable_isas
+
+NONE: Mapping[str, object] = MappingProxyType({})
 
 SIZES = {
     function.name: tuple(map(int, match.groups()))
@@ -66,8 +70,13 @@ def test_blocks_of_every_size(tmp_path: Path, name: str) -> None:
     macros = {
         "FUNCTION": name, "FEWEST": max(narrower, default=0) + 1, "MOST": most, "COLUMNS": columns,
     }  # fmt: skip
-    source, built = tmp_path / "main.c", tmp_path / "main"
-    source.write_text(f"#include <immintrin.h>\n{INCLUDES}{definitions([name])}{MAIN}")
+    assert run(tmp_path, level, definitions([name]) + MAIN, macros) == ""
+
+
+def run(folder: Path, level: str, text: str, macros: Mapping[str, object] = NONE) -> str:
+    """What a program says that is watched by sanitizers."""
+    source, built = folder / "main.c", folder / "main"
+    source.write_text(f"#include <immintrin.h>\n{INCLUDES}{text}")
     flags = ("-std=c99", "-O1", "-Wall", "-Wextra", "-Werror", f"-march={level}")
     sanitizers = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
     defined = [f"-D{macro}={value}" for macro, value in macros.items()]
@@ -75,7 +84,59 @@ def test_blocks_of_every_size(tmp_path: Path, name: str) -> None:
     subprocess.run(command, check=True)
     finished = subprocess.run([str(built)], capture_output=True, text=True, check=False)
     assert finished.returncode == 0, finished.stderr
-    assert finished.stdout == ""
+    return finished.stdout
+
+
+SUMS = """
+#include <stdio.h>
+#include <stdlib.h>
+
+int main(void)
+{
+    enum { STEP = 21, OUT_STEP = 19, FACTOR_STEP = 18, ROWS = 4 };
+    /* Memory ends with the last element that may be read, or written. */
+    const size_t read = 15 * STEP + 16, written = 15 * OUT_STEP + 16;
+    const size_t factors = (ROWS - 1) * FACTOR_STEP + 16;
+    float *const x = malloc(read * sizeof *x), *const out = malloc(written * sizeof *out);
+    float *const factor = malloc(factors * sizeof *factor);
+    if (x == NULL || out == NULL || factor == NULL) { return 2; }
+    for (size_t n = 0; n < read; n++) { x[n] = (float)(n % 97); }
+    for (size_t n = 0; n < written; n++) { out[n] = -1.0f; }
+    for (size_t n = 0; n < factors; n++) { factor[n] = (float)(n % 31) - 15.0f; }
+    __m512 sums[ROWS];
+    for (int r = 0; r < ROWS; r++) { sums[r] = _mm512_set1_ps((float)r); }
+    tasor_transpose_sum_4x16_f32(
+        x, STEP, out, OUT_STEP, factor, FACTOR_STEP, &sums[0], &sums[1], &sums[2], &sums[3]);
+    for (int j = 0; j < 16; j++) {
+        for (int i = 0; i < OUT_STEP && j * OUT_STEP + i < (int)written; i++) {
+            const float expected = i < 16 ? x[i * STEP + j] : -1.0f;
+            if (out[j * OUT_STEP + i] != expected) { printf("out at %d, %d", j, i); }
+        }
+    }
+    for (int r = 0; r < ROWS; r++) {
+        float lanes[16];
+        _mm512_storeu_ps(lanes, sums[r]);
+        for (int i = 0; i < 16; i++) {
+            float expected = (float)r;
+            for (int j = 0; j < 16; j++) {
+                expected += factor[r * FACTOR_STEP + j] * x[i * STEP + j];
+            }
+            if (lanes[i] != expected) { printf("sum %d, lane %d", r, i); }
+        }
+    }
+    free(x);
+    free(out);
+    free(factor);
+    return 0;
+}
+"""
+
+
+@needs_gcc
+def test_sums_with_columns_as_they_are_transposed(tmp_path: Path) -> None:
+    if "avx512" not in runnable_isas():
+        pytest.skip("this machine has no avx512")
+    assert run(tmp_path, "x86-64-v4", definitions(["tasor_transpose_sum_4x16_f32"]) + SUMS) == ""
 
 
 @pytest.mark.parametrize(
