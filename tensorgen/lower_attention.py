@@ -77,7 +77,7 @@ class _AttentionLowering:
     def start(task: Task, schedule: AttentionTile, attention: Attention) -> _AttentionLowering:
         numbers = Numbers()
         inputs, (output,) = parameter_buffers(task, numbers)
-        row = numbers.axis(attention.row.name, schedule.rows)
+        row = numbers.axis(attention.row.name, schedule.most_rows)
         places = _places(task, schedule, attention, numbers, (inputs, output), row)
         panels = [_panel(numbers, "keys", attention.scores, schedule.scores)]
         if attention.weighted is not None and schedule.weighted is not None:
@@ -308,14 +308,14 @@ def _places(
         }
         free = (buffers[other] for other in local if other in buffers)
         alike = next((b for b in free if b.number not in taken and b.dtype == type.dtype), None)
-        size = schedule.rows * schedule.row_stride
+        size = schedule.most_rows * schedule.row_stride
         buffers[count + position] = alike or numbers.buffer(
             "scores" if position == attention.scored else f"rows{position}", type.dtype, size,
             Space.SCRATCH,
         )  # fmt: skip
     given = RowPlaces(buffers, local)
     return row_places(
-        task, attention.row_stages, schedule.stages, numbers, given, (row, schedule.rows)
+        task, attention.row_stages, schedule.stages, numbers, given, (row, schedule.most_rows)
     )
 
 

@@ -308,6 +308,11 @@ class AttentionTile:
     parallel: bool
     first_rows: int = 0
 
+    @property
+    def most_rows(self) -> int:
+        """The rows of the longest block."""
+        return max(self.rows, self.first_rows)
+
     def __str__(self) -> str:
         steps = [f"attention_tile({self.rows} rows, {self.row_stride} apart; parts({self.parts}))"]
         if self.first_rows:

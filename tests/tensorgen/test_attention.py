@@ -75,6 +75,7 @@ SHAPES = {
     "double": replace(PLAIN, dtype=float64),
     "whole vectors": AttentionShape((2,), 20, 48, 32, 16, interleaved=True, mask="shared"),
     "whole vectors, without values": AttentionShape((1, 2), 9, 80, 16, 0),
+    "whole vectors, long": AttentionShape((), 6, 144, 16, 16),
     "wide": AttentionShape((2,), 37, 53, 33, 41, mask="shared"),
     "wide, without values": AttentionShape((2,), 29, 131, 17, 0, interleaved=True),
 }
