@@ -9,9 +9,9 @@ next is found, and the quotients of the last are stored. Only AVX-512 has the re
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from textwrap import wrap
 
-from tensorgen.c_function import CFunction, c_function, float_literal
+from tensorgen.c_function import CFunction, c_function
+from tensorgen.c_functions_vectors import table_of_powers
 from tensorgen.dialects import HELD_VECTORS
 
 # n has thirty-seconds, which come from two tables by the last five bits of the sum: two terms are
@@ -125,11 +125,6 @@ def _lines(statements: Iterable[str], depth: int) -> str:
     return ("\n" + " " * 4 * depth).join(statements)
 
 
-def _table(first: int) -> str:
-    powers = (float_literal(2.0 ** (k / 32), "float") for k in range(first, first + 16))
-    return "\n        ".join(wrap(", ".join(powers), 90))
-
-
 def _of_rows(vectors: int) -> Iterator[CFunction]:
     loads = enumerate(_loads("x", vectors))
     pairs, greatest = _paired("max", "x", vectors)
@@ -167,8 +162,8 @@ SOFTMAX: tuple[CFunction, ...] = (
         "exp(x - greatest) for an x that is NaN or at most the greatest, 0 below 2**-126, within 2 "
         "ulp and one more for each 4 that x is below: log2(e) is a float, whose rounding takes "
         "less than the difference's.",
-        low=_table(0),
-        high=_table(16),
+        low=table_of_powers(32),
+        high=table_of_powers(32, 16),
     ),
     c_function(_FOLDED, "The sum of the lanes.", name="sum", fold="add"),
     c_function(

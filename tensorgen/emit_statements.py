@@ -184,12 +184,8 @@ class Statements:
         function = transpose_function(self.isa, block)
         if function is None:
             self.block(block.body)
-            return
-        self.terms.functions.add(function)
-        source = self.terms.pointer(block.source, block.index)
-        target = self.terms.pointer(block.target, block.target_index)
-        arguments = f"{block.step}, {block.rows}, {target}, {block.target_step}, {block.columns}"
-        self.page.statement(f"{function}({source}, {arguments})")
+        else:
+            self._rows_call(function, block, block.columns)
 
     def _transpose_sums(self, sums: TransposeSums) -> None:
         function = None if self.strict else transpose_sum_function(self.isa, sums)
@@ -209,13 +205,17 @@ class Statements:
         function = None if self.strict else softmax_function(self.isa, rows)
         if function is None:
             self.block(rows.body)
-            return
-        name, lanes = function
-        self.terms.functions.add(name)
+        else:
+            name, lanes = function
+            self._rows_call(name, rows, lanes)
+
+    def _rows_call(self, function: str, rows: TransposeBlock | SoftmaxRows, width: int) -> None:
+        """The call of a function that takes rows from one place to another."""
+        self.terms.functions.add(function)
         source = self.terms.pointer(rows.source, rows.index)
         target = self.terms.pointer(rows.target, rows.target_index)
-        arguments = f"{rows.step}, {rows.rows}, {target}, {rows.target_step}, {lanes}"
-        self.page.statement(f"{name}({source}, {arguments})")
+        arguments = f"{rows.step}, {rows.rows}, {target}, {rows.target_step}, {width}"
+        self.page.statement(f"{function}({source}, {arguments})")
 
     def _loop(self, loop: For, last: bool) -> None:
         vectors = None

@@ -115,8 +115,7 @@ class _AttentionLowering:
         first = self.schedule.first_rows if self.schedule.first_rows < length else 0
         body: tuple[Stmt, ...] = ()
         if first:
-            scores, *_ = self._tiles(start, first)
-            body = self._block(start, first, packed_with_rows(scores))
+            body = self._block(start, first, packs_keys=True)
         for span in spans(length - first, self.schedule.rows):
             block = self.numbers.axis(f"{self.attention.row.name}_o", span.blocks)
             turn: Expr = block * span.length if span.blocks > 1 else const(0, int64)
@@ -127,9 +126,9 @@ class _AttentionLowering:
         body = (*(statement for statements in packs for statement in statements), *body)
         return allocated(self.private, body)
 
-    def _block(self, start: Expr, length: int, computed: tuple[Stmt, ...] = ()) -> tuple[Stmt, ...]:
-        """The rows of one block: scores, unless they are `computed` otherwise, stages, and what
-        they weigh.
+    def _block(self, start: Expr, length: int, *, packs_keys: bool = False) -> tuple[Stmt, ...]:
+        """The rows of one block: scores, computed while keys are packed if it `packs_keys`, stages,
+        and what they weigh.
 
         Each stage goes over all rows before the next one, so that the steps of different rows,
         which do not wait for each other, can overlap.
@@ -153,10 +152,11 @@ class _AttentionLowering:
             for group in lower_row(self.task, stages, schedule, self.numbers, places, position)
         ]
         if schedule.softmax_held:
-            first = len(stages) - SOFTMAX_STAGES
-            count = sum(n not in schedule.joined for n in range(first, len(stages)))
+            numbers = range(len(stages) - SOFTMAX_STAGES, len(stages))
+            count = sum(n not in schedule.joined for n in numbers)
             groups[-count:] = [self._held_softmax(groups[-count:], places, row, number)]
-        parts = (computed or scores.loops(), *groups, *(tiles.loops() for tiles in weighted))
+        first = packed_with_rows(scores) if packs_keys else scores.loops()
+        parts = (first, *groups, *(tiles.loops() for tiles in weighted))
         return tuple(statement for part in parts for statement in part)
 
     def _held_softmax(

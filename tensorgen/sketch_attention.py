@@ -49,18 +49,22 @@ def attention_estimates(
             None if second is None else second.schedule,
             parts,
             threads > 1,
-            first_rows(attention, scores.schedule, core),
+            summed_rows(attention, core) if packs_in_blocks(scores.schedule, core) else 0,
         )
         cycles = scores.cycles + (0.0 if second is None else second.cycles)
         yield Estimate(schedule, cycles * share + (core.barrier if threads > 1 else 0.0))
 
 
-def first_rows(attention: Attention, scores: RegisterTile, core: Core) -> int:
-    """The rows that are computed while keys are packed; 0 if these are not transposed for it."""
-    rows, lanes = core.dialect.summed_rows, core.dialect.lanes
-    packed = scores.source is VectorSource.RUNTIME and scores.lanes == lanes
-    blocks = meets_rows_in_blocks(attention.scores, attention.scores_vector, lanes)
-    return rows if packed and blocks and rows < attention.row.extent else 0
+def summed_rows(attention: Attention, core: Core) -> int:
+    """The rows that can be computed while keys are packed; 0 if these are not transposed for it."""
+    rows = core.dialect.summed_rows
+    blocks = meets_rows_in_blocks(attention.scores, attention.scores_vector, core.dialect.lanes)
+    return rows if blocks and rows < attention.row.extent else 0
+
+
+def packs_in_blocks(scores: RegisterTile, core: Core) -> bool:
+    """Whether the tiles of scores have their keys packed, in blocks that rows can meet."""
+    return scores.source is VectorSource.RUNTIME and scores.lanes == core.dialect.lanes
 
 
 HELD_ROWS = 8

@@ -98,6 +98,17 @@ void reference_erf(const double *x, double *high, double *low, int n)
 """
 
 
+def watched_program(folder: Path, level: str, text: str, *flags: str) -> Path:
+    """A program of that text for a level of x86-64, with intrinsics, watched by sanitizers."""
+    source, built = folder / "main.c", folder / "main"
+    source.write_text(f"#include <immintrin.h>\n#include <stddef.h>\n{INCLUDES}{text}")
+    strict = ("-std=c99", "-O1", "-Wall", "-Wextra", "-Werror", f"-march={level}")
+    sanitizers = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+    command = ["gcc", *strict, *sanitizers, *flags, str(source), "-o", str(built)]
+    subprocess.run(command, check=True)
+    return built
+
+
 class Library:
     """All functions, applied to numpy arrays by name."""
 

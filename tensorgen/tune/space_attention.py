@@ -11,16 +11,16 @@ from functools import cached_property
 
 from tensorgen.attention import Attention
 from tensorgen.machine import Core
-from tensorgen.packing import meets_rows_in_blocks
 from tensorgen.schedule import AttentionTile, RegisterTile, RowStages, Schedule, VectorSource
 from tensorgen.sketch_attention import (
     LINE,
     RUNTIME,
     block_tiles,
-    first_rows,
     inside_attention,
+    packs_in_blocks,
     part_share,
     row_lines,
+    summed_rows,
 )
 from tensorgen.sketch_tiles import TileSketch, sketches_for_roles
 from tensorgen.task import Task
@@ -99,12 +99,11 @@ class AttentionSpace:
                 Knob(prefix + "turned", FLAGS if tiles.work.turned else (False,)),
             ]
         extent = self.attention.row.extent
-        summed, lanes = self.core.dialect.summed_rows, self.core.dialect.lanes
-        blocks = meets_rows_in_blocks(self.attention.scores, self.attention.scores_vector, lanes)
+        summed = summed_rows(self.attention, self.core)
         parts = range(1, min(MOST_PARTS * self.threads, extent) + 1)
         knobs += [
             Knob("tiles", tuple(range(1, self._most_tiles + 1))),
-            Knob("first_rows", (0, summed) if summed and blocks else (0,)),
+            Knob("first_rows", (0, summed) if summed else (0,)),
             Knob("more_lines", MORE_LINES),
             Knob("parts", tuple(parts) if self.threads > 1 else (1,)),
             Knob("parallel", FLAGS if self.threads > 1 else (False,)),
@@ -144,7 +143,7 @@ class AttentionSpace:
         element = self.attention.scores.contraction.dtype.bytes
         block = rows * int(settings["tiles"])
         first = int(settings["first_rows"])
-        if first and first != first_rows(self.attention, scores, self.core):
+        if first and not packs_in_blocks(scores, self.core):
             return None
         return AttentionTile(
             block,

@@ -19,7 +19,7 @@ from tensorgen.expr import const
 from tensorgen.lane_vectors import softmax_function
 from tensorgen.loop import Buffer, SoftmaxRows, Space
 from tensorgen.types import Array, DType, float32, float64, int64
-from tests.compiled_c_functions import INCLUDES, needs_gcc
+from tests.compiled_c_functions import needs_gcc, watched_program
 from tests.compiled_kernels import runnable_isas
 
 MAIN = """
@@ -66,14 +66,8 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
         f"        case {n}: {name}(x, step, rows, out, out_step, lanes); break;"
         for n, name in enumerate(names, start=1)
     )
-    source, built = folder / "main.c", folder / "main"
-    headers = f"#include <immintrin.h>\n#include <stddef.h>\n{INCLUDES}"
-    source.write_text(headers + definitions(names) + MAIN.replace("CASES", cases))
-    flags = ("-std=c99", "-O1", "-Wall", "-Wextra", "-Werror", "-march=x86-64-v4")
-    sanitizers = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
-    command = ["gcc", *flags, *sanitizers, str(source), "-o", str(built)]
-    subprocess.run(command, check=True)
-    return built
+    text = definitions(names) + MAIN.replace("CASES", cases)
+    return watched_program(folder, "x86-64-v4", text)
 
 
 def computed(program: Path, blocks: list[Array], *, gap: int, in_place: bool) -> Iterator[Array]:

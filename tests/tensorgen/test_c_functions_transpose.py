@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 
 import pytest
 
@@ -16,10 +14,8 @@ from tensorgen.expr import const
 from tensorgen.lane_vectors import transpose_function
 from tensorgen.loop import Buffer, Space, TransposeBlock
 from tensorgen.types import float32, int64
-from tests.compiled_c_functions import INCLUDES, needs_gcc
+from tests.compiled_c_functions import needs_gcc, watched_program
 from tests.compiled_kernels import runnable_isas
-
-NONE: Mapping[str, object] = MappingProxyType({})
 
 SIZES = {
     function.name: tuple(map(int, match.groups()))
@@ -70,21 +66,14 @@ def test_blocks_of_every_size(tmp_path: Path, name: str) -> None:
     macros = {
         "FUNCTION": name, "FEWEST": max(narrower, default=0) + 1, "MOST": most, "COLUMNS": columns,
     }  # fmt: skip
-    assert run(tmp_path, level, definitions([name]) + MAIN, macros) == ""
-
-
-def run(folder: Path, level: str, text: str, macros: Mapping[str, object] = NONE) -> str:
-    """What a program says that is watched by sanitizers."""
-    source, built = folder / "main.c", folder / "main"
-    source.write_text(f"#include <immintrin.h>\n{INCLUDES}{text}")
-    flags = ("-std=c99", "-O1", "-Wall", "-Wextra", "-Werror", f"-march={level}")
-    sanitizers = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
     defined = [f"-D{macro}={value}" for macro, value in macros.items()]
-    command = ["gcc", *flags, *sanitizers, *defined, str(source), "-o", str(built)]
-    subprocess.run(command, check=True)
-    finished = subprocess.run([str(built)], capture_output=True, text=True, check=False)
+    assert_finds_nothing(watched_program(tmp_path, level, definitions([name]) + MAIN, *defined))
+
+
+def assert_finds_nothing(program: Path) -> None:
+    finished = subprocess.run([str(program)], capture_output=True, text=True, check=False)
     assert finished.returncode == 0, finished.stderr
-    return finished.stdout
+    assert finished.stdout == ""
 
 
 SUMS = """
@@ -136,7 +125,8 @@ int main(void)
 def test_sums_with_columns_as_they_are_transposed(tmp_path: Path) -> None:
     if "avx512" not in runnable_isas():
         pytest.skip("this machine has no avx512")
-    assert run(tmp_path, "x86-64-v4", definitions(["tasor_transpose_sum_4x16_f32"]) + SUMS) == ""
+    text = definitions(["tasor_transpose_sum_4x16_f32"]) + SUMS
+    assert_finds_nothing(watched_program(tmp_path, "x86-64-v4", text))
 
 
 @pytest.mark.parametrize(
