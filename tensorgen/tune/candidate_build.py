@@ -76,6 +76,10 @@ class CandidateBuilder:
         """While it is entered, compilers keep away from these cores."""
         return self._cores.quiet(cores)
 
+    def core(self) -> AbstractContextManager[None]:
+        """While it is entered, the thread that did has a core of its own, as a compiler has."""
+        return self._cores.taken()
+
     def start(
         self, printed: Sequence[PrintedKernel], *, draft: bool
     ) -> Future[list[Built | NotBuilt]]:
@@ -86,6 +90,8 @@ class CandidateBuilder:
     def _built(
         self, printed: Sequence[PrintedKernel], draft_flags: tuple[str, ...]
     ) -> list[Built | NotBuilt]:
+        if not printed:
+            return []
         try:
             with self._cores.taken():
                 file = candidate_file(printed, self._target, self._threads, strict=self._strict)

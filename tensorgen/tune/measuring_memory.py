@@ -55,6 +55,13 @@ class Memory:
         ctypes.memmove(memory.address, self.address, self.size)
         return memory
 
+    def fetch(self, like: Memory) -> None:
+        """Reads all of it, and of another piece as large with the same content, so that the caches
+        hold both."""
+        ctypes.CDLL(None).memcmp(
+            ctypes.c_void_p(self.address), ctypes.c_void_p(like.address), ctypes.c_size_t(self.size)
+        )
+
     def forget(self, size: int) -> None:
         """Overwrites the first bytes, so that what a kernel does not store there is seen, and puts
         a guard behind them."""

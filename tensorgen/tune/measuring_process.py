@@ -10,15 +10,15 @@ output:
 
     {"threads": t, "cores": [c, …], "spare_bytes": b, "limit_seconds": s, "checker": path,
      "rules": {…}, "incumbent": true,
-     "candidates": [{"library": path, "function": name, "sets": n, "lead": n,
+     "candidates": [{"library": path, "function": name, "sets": n, "fetch": true,
                      "buffers": [{"bytes": b, "file": path, "copies": true},
                                  {"bytes": b, "expected": path, "check": name, "count": n,
                                   "absolute": a, "relative": r, "allowed": n}, {"bytes": b}]}]}
     {"results": [{"runs": [s, …], "lost": false, "status": "", "text": ""}, …]}
 
-Calls take turns with `sets` copies of a kernel's weights; before a run there are up to `lead` that
-are not timed. The first candidate of a request with an incumbent is that. The end of the input ends
-the process.
+Calls take turns with `sets` copies of a kernel's weights. With `fetch`, before a run these are read
+and there is a call that is not timed. The first candidate of a request with an incumbent is that.
+The end of the input ends the process.
 """
 
 from __future__ import annotations

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import ml_dtypes
 import numpy as np
+from threadpoolctl import ThreadpoolController
 
 from tensorgen.evaluate import evaluate
 from tensorgen.expr import Reduce, TensorExpr, walk
@@ -61,15 +63,30 @@ def _values(type: TensorType, rng: np.random.Generator) -> Array:
 
 def packed(packing: TensorExpr | None, array: Array) -> Array:
     """An input as a kernel reads it."""
-    return array if packing is None else evaluate(packing, [array.reshape(-1)])
+    if packing is None:
+        return array
+    with _one_thread():
+        return evaluate(packing, [array.reshape(-1)])
 
 
 def expected_results(task: Task, inputs: Sequence[Array]) -> tuple[Array, ...]:
     """The results of a task by its meaning, stage by stage."""
     operands = list(inputs)
-    for stage in task.stages:
-        operands.append(evaluate(stage, operands))
+    with _one_thread():
+        for stage in task.stages:
+            operands.append(evaluate(stage, operands))
     return tuple(operands[len(task.inputs) + position] for position in task.outputs)
+
+
+def _one_thread() -> Any:
+    """While it is entered, products of matrices keep to one thread: compilers are on the other
+    cores, and threads that wait for each other beside them take ten times as long."""
+    return _pools().limit(limits=1, user_api="blas")
+
+
+@lru_cache(maxsize=1)
+def _pools() -> ThreadpoolController:
+    return ThreadpoolController()
 
 
 def tolerance(task: Task, result: Array) -> Tolerance:

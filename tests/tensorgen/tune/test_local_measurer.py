@@ -21,7 +21,7 @@ from tensorgen.schedule import Lanes, Loops, RowStages, Schedule
 from tensorgen.sketch import default_schedule
 from tensorgen.target import Target, host_target
 from tensorgen.task import Task
-from tensorgen.tune import candidate_build, local_measurer
+from tensorgen.tune import candidate_batch, candidate_build, local_measurer
 from tensorgen.tune.candidate_source import PrintedKernel, printed_kernel
 from tensorgen.tune.local_measurer import LocalMeasurer
 from tensorgen.tune.measurer import MeasureError, NotMeasured
@@ -35,6 +35,7 @@ from tensorgen.tune.outcome import (
     Wrong,
     seconds_of,
 )
+from tensorgen.tune.task_operands import TaskOperands
 from tests.contraction_tasks import convolution, matmul, padded, with_epilogue
 from tests.contraction_tiles import candidates
 
@@ -114,7 +115,7 @@ def changed(monkeypatch: pytest.MonkeyPatch, changes: dict[Schedule, tuple[str, 
         kernel = replace(printed.kernel, text=printed.text.replace(old, new, 1))
         return replace(printed, kernel=kernel)
 
-    monkeypatch.setattr(local_measurer, "printed_kernel", print_changed)
+    monkeypatch.setattr(candidate_batch, "printed_kernel", print_changed)
 
 
 BEGIN = "\n{\n"
@@ -189,7 +190,7 @@ def test_an_incumbent_that_is_refused_is_no_reason_to_stop(
 
 
 def test_too_much_memory_is_refused(fresh: LocalMeasurer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local_measurer, "MOST_BYTES", 1000)
+    monkeypatch.setattr(candidate_batch, "MOST_BYTES", 1000)
     (tile,) = tiles(TASK, 1)
     outcome = fresh.measure(TASK, [], tile).incumbent
     assert isinstance(outcome, NotBuilt)
@@ -209,6 +210,40 @@ def test_a_full_disk_is_no_fault_of_candidates(
             measurer.measure(TASK, [tile], tile)
 
 
+def test_no_room_for_operands_is_no_fault_of_candidates(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_room(*given: object) -> Path:
+        raise OSError(28, "No space left on device")
+
+    (tile,) = tiles(TASK, 1)
+    with LocalMeasurer(HOST, 1, cache=tmp_path) as measurer:
+        monkeypatch.setattr(TaskOperands, "_written", no_room)
+        with pytest.raises(MeasureError, match=r"expected room for operands in .* No space left"):
+            measurer.measure(TASK, [tile], tile)
+
+
+def test_inputs_stay_while_somebody_waits_for_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of batches that are begun, and of as many others as there is room for."""
+    monkeypatch.setattr(local_measurer, "_KEPT_BYTES", 0)
+    task = matmul((), 8, 16, 24)
+    (tile,), (other,) = tiles(TASK, 1), tiles(task, 1)
+    with LocalMeasurer(HOST, 1, cache=tmp_path) as measurer:
+
+        def kept() -> list[bool]:
+            return [operands.input_bytes > 0 for operands in measurer._operands.values()]
+
+        first = measurer.begin(TASK, [], tile)
+        second = measurer.begin(task, [], other)
+        figure(first().incumbent)
+        assert kept() == [True, True]
+        figure(second().incumbent)
+        assert kept() == [False, True]
+        figure(measurer.measure(TASK, [], tile).incumbent)
+
+
 def test_a_part_of_the_header_that_lacks_something_is_made_up_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -226,22 +261,22 @@ def test_weights_come_from_the_cache_that_holds_a_whole_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tile,) = tiles(TASK, 1)
-    found: list[tuple[int, int]] = []
+    found: list[tuple[int, bool]] = []
     target = replace(HOST, l3_bytes=8 * HOST.l2_bytes)
     with LocalMeasurer(target, 1, cache=tmp_path) as measurer:
         ask = measurer._worker.ask
 
         def watched(request: dict[str, Any]) -> list[dict[str, Any]]:
-            found.extend((entry["sets"], entry["lead"]) for entry in request["candidates"])
+            found.extend((entry["sets"], entry["fetch"]) for entry in request["candidates"])
             return ask(request)
 
         monkeypatch.setattr(measurer._worker, "ask", watched)
         for traffic in (inf, 4.0 * HOST.l2_bytes, float(HOST.l2_bytes), 0.0):
             figure(measurer.measure(TASK, [], tile, traffic=traffic).incumbent)
-    (far, cold), (sets, lead), *near = found
-    assert far == sets == lead > 1
-    assert cold == 0
-    assert near == [(1, 1), (1, 1)]
+    (far, from_memory), (sets, from_cache), *near = found
+    assert far == sets > 1
+    assert (from_memory, from_cache) == (False, True)
+    assert near == [(1, True), (1, True)]
 
 
 def test_other_machines_are_refused(tmp_path: Path) -> None:

@@ -1,0 +1,251 @@
+"""Schedules of a batch to kernels in shared libraries, behind the back of who chose them.
+
+What it does: one thread lowers and prints, a file of kernels at a time, and hands each file to the
+compilers (`candidate_build`). It takes a core as they do, and keeps away from those where something
+is timed: who begins one batch before the one in front of it is measured has lost no time when its
+turn comes. Kernels with equal text are one candidate; what was built lately, the incumbent above
+all, is not built again. What it does not: choose schedules, or run what it built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import assert_never
+
+from tensorgen.lower import Lowered
+from tensorgen.schedule import (
+    AttentionTile,
+    Loops,
+    RegisterTile,
+    RowStages,
+    Schedule,
+    ScheduleError,
+    WindowTile,
+    WinogradTile,
+)
+from tensorgen.simplify import Memory, remembering
+from tensorgen.target import Target
+from tensorgen.task import Task
+from tensorgen.tune.candidate_build import Built, CandidateBuilder
+from tensorgen.tune.candidate_source import PrintedKernel, printed_kernel
+from tensorgen.tune.fields import one_line
+from tensorgen.tune.outcome import NotBuilt
+
+FILE_CANDIDATES = 8
+"""Candidates in one file for the compiler, at most."""
+
+MOST_BYTES = 4 << 30
+"""Candidates that write to more memory are not built."""
+
+_MOST_REMEMBERED = 1 << 17
+"""Terms of which is remembered how they simplify."""
+
+_KEPT_BUILT = 128
+"""Kernels that are not built again if they are asked for soon."""
+
+Chosen = tuple[Task, Schedule]
+_Text = tuple[bytes, str]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Candidate:
+    """A task, lowered and printed."""
+
+    task: Task
+    lowered: Lowered
+    text: str
+
+    @property
+    def key(self) -> _Text:
+        """What two candidates have in common that are one."""
+        return self.task.digest, self.text
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BuiltBatch:
+    """The distinct candidates of a batch, what became of each, and for each schedule that was
+    chosen its candidate's number, or why it has none."""
+
+    candidates: tuple[Candidate, ...]
+    built: tuple[Built | NotBuilt, ...]
+    places: tuple[int | NotBuilt, ...]
+
+
+class BatchBuilder:
+    """Builds candidates for a target; libraries go to `folder`, which the caller removes.
+
+    With `drafts`, tiles are compiled with fewer passes than a library is. Not to be used by
+    several threads at once.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        threads: int,
+        folder: Path,
+        *,
+        strict: bool,
+        drafts: bool,
+        cores: Sequence[int],
+    ) -> None:
+        self._target = target
+        self._threads = threads
+        self._strict = strict
+        self._drafts = drafts
+        self._builder = CandidateBuilder(target, threads, folder, strict=strict, cores=cores)
+        self._printer = ThreadPoolExecutor(max_workers=1)
+        self._memory = Memory()
+        self._kept: dict[tuple[bytes, Schedule], tuple[Candidate, Built]] = {}
+
+    def close(self) -> None:
+        """Waits for what is under way, and ends the threads."""
+        self._printer.shutdown(cancel_futures=True)
+        self._builder.close()
+
+    def quiet(self, cores: Sequence[int]) -> AbstractContextManager[None]:
+        """While it is entered, nothing is printed or compiled on these cores."""
+        return self._builder.quiet(cores)
+
+    def begin(
+        self, chosen: Sequence[Chosen], prepare: Callable[[Candidate], None] | None = None
+    ) -> Callable[[], BuiltBatch]:
+        """Begin to print and compile; what is given waits for the result. That raises BuildError if
+        there is no room for libraries, whatever they are of. While a file is compiled, the thread
+        that printed it does with each of its candidates what else there is to `prepare`."""
+        kept = {
+            place: found
+            for place, (task, schedule) in enumerate(chosen)
+            if (found := self._kept.get((task.digest, schedule))) is not None
+        }
+        seen = {candidate.key for candidate, _ in kept.values()}
+        waiting: dict[bool, list[int]] = {True: [], False: []}
+        for place, (_, schedule) in enumerate(chosen):
+            if place not in kept:
+                waiting[self._drafts and _may_be_draft(schedule)].append(place)
+        files = [
+            self._printer.submit(
+                self._file, [(place, *chosen[place]) for place in places], draft, seen, prepare
+            )
+            for draft, group in waiting.items()
+            for places in _in_files(group)
+        ]
+        return lambda: self._gathered(chosen, kept, [file.result() for file in files])
+
+    def _file(
+        self,
+        chosen: Sequence[tuple[int, Task, Schedule]],
+        draft: bool,
+        seen: set[_Text],
+        prepare: Callable[[Candidate], None] | None,
+    ) -> _File:
+        """Print some schedules, and begin to compile the kernels that are not among those seen."""
+        entries: dict[int, Candidate | NotBuilt] = {}
+        fresh: dict[_Text, PrintedKernel] = {}
+        with self._builder.core():
+            for place, task, schedule in chosen:
+                printed = self._printed(task, schedule)
+                if isinstance(printed, NotBuilt):
+                    entries[place] = printed
+                    continue
+                candidate = Candidate(task, printed.lowered, printed.text)
+                entries[place] = candidate
+                if candidate.key not in seen:
+                    seen.add(candidate.key)
+                    fresh[candidate.key] = printed
+        built = self._builder.start(list(fresh.values()), draft=draft)
+        if prepare is not None:
+            with self._builder.core():
+                for entry in entries.values():
+                    if isinstance(entry, Candidate):
+                        prepare(entry)
+        return _File(entries, tuple(fresh), built)
+
+    def _printed(self, task: Task, schedule: Schedule) -> PrintedKernel | NotBuilt:
+        self._memory.keep_below(_MOST_REMEMBERED)
+        try:
+            with remembering(self._memory):
+                printed = printed_kernel(task, schedule, self._target, strict=self._strict)
+        except ScheduleError as error:
+            return NotBuilt(one_line(error))
+        except (AssertionError, LookupError, ArithmeticError) as error:
+            # A bug of ours, but one that must not end the tuning of everything else.
+            return NotBuilt(f"lowering: {type(error).__name__}: {one_line(error)}")
+        kernel = printed.lowered.kernel
+        written = sum(
+            buffer.size * buffer.dtype.bytes * buffer.copies(self._threads)
+            for buffer in (*kernel.outputs, *kernel.scratch)
+        )
+        if written > MOST_BYTES:
+            return NotBuilt(f"memory: expected at most {MOST_BYTES} bytes to write, got {written}")
+        return printed
+
+    def _gathered(
+        self,
+        chosen: Sequence[Chosen],
+        kept: Mapping[int, tuple[Candidate, Built]],
+        files: Sequence[_File],
+    ) -> BuiltBatch:
+        """What became of each schedule, in their order, once the compilers are done."""
+        entries: dict[int, Candidate | NotBuilt] = {n: found for n, (found, _) in kept.items()}
+        built: dict[_Text, Built | NotBuilt] = {found.key: b for found, b in kept.values()}
+        for file in files:
+            entries |= file.entries
+            built |= zip(file.texts, file.built.result(), strict=True)
+        numbers: dict[_Text, int] = {}
+        candidates: list[Candidate] = []
+        places: list[int | NotBuilt] = []
+        for place, (task, schedule) in enumerate(chosen):
+            entry = entries[place]
+            if isinstance(entry, NotBuilt):
+                places.append(entry)
+                continue
+            if entry.key not in numbers:
+                numbers[entry.key] = len(candidates)
+                candidates.append(entry)
+            places.append(numbers[entry.key])
+            self._keep((task.digest, schedule), entry, built[entry.key])
+        return BuiltBatch(
+            tuple(candidates), tuple(built[entry.key] for entry in candidates), tuple(places)
+        )
+
+    def _keep(
+        self, key: tuple[bytes, Schedule], candidate: Candidate, built: Built | NotBuilt
+    ) -> None:
+        """Keeps what was built last: the next incumbents are among it."""
+        self._kept.pop(key, None)
+        if isinstance(built, Built):
+            self._kept[key] = candidate, built
+        while len(self._kept) > _KEPT_BUILT:
+            self._kept.pop(next(iter(self._kept)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _File:
+    """Schedules by their places in a batch, as printed, and what becomes of the texts that nobody
+    had printed before."""
+
+    entries: Mapping[int, Candidate | NotBuilt]
+    texts: tuple[_Text, ...]
+    built: Future[list[Built | NotBuilt]]
+
+
+def _in_files(places: Sequence[int]) -> list[Sequence[int]]:
+    """Places in files of about the same size."""
+    count = -(-len(places) // FILE_CANDIDATES)
+    return [places[len(places) * n // count : len(places) * (n + 1) // count] for n in range(count)]
+
+
+def _may_be_draft(schedule: Schedule) -> bool:
+    """Whether a kernel is written in intrinsics, so that it runs as fast with fewer passes of the
+    compiler: loops over lanes are made vectors by those passes."""
+    match schedule:
+        case RegisterTile() | WinogradTile() | WindowTile():
+            return True
+        case Loops() | RowStages() | AttentionTile():
+            return False
+        case _:
+            assert_never(schedule)
