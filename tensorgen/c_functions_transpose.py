@@ -47,6 +47,14 @@ TASOR_INLINE void tasor_transpose_${most}x${columns}_f32(
 {
 """
 
+_WHOLE_BLOCK = """
+static void tasor_transpose_whole_${lanes}x${lanes}_f32(
+    const float *x, ptrdiff_t step, float *out, ptrdiff_t out_step)
+{
+    tasor_transpose_${lanes}x${lanes}_f32(x, step, $lanes, out, out_step, $lanes);
+}
+"""
+
 _SUMMED = """
 TASOR_INLINE void tasor_transpose_sum_${rows}x16_f32(
     const float *x, ptrdiff_t step, float *out, ptrdiff_t out_step,
@@ -223,6 +231,15 @@ def _transpose(
     )
 
 
+def _whole(lanes: int) -> CFunction:
+    """Not inlined where several call it: most blocks are whole, a hundred operations each."""
+    return c_function(
+        _WHOLE_BLOCK,
+        f"out[j * out_step + i] = x[i * step + j] for all i and j below {lanes}.",
+        lanes=str(lanes),
+    )
+
+
 _STORE_FIRST = """
 TASOR_INLINE void tasor_store_first_f32x4(float *p, __m128 v, int count)
 {
@@ -239,9 +256,11 @@ TASOR_INLINE void tasor_store_first_f32x4(float *p, __m128 v, int count)
 
 TRANSPOSE: tuple[CFunction, ...] = (
     _transpose(16, 16, _MASKS, _sixteen()),
+    _whole(16),
     _summed(),
     _transpose(4, 16, _MASKS, _four()),
     c_function(_STORE_FIRST, "The first of four lanes, so many."),
     _transpose(8, 8, _MASKS_AVX2, _eight(), fewest=4),
+    _whole(8),
     _transpose(4, 8, _MASKS_AVX2, _four_of_eight()),
 )

@@ -26,6 +26,7 @@ from tensorgen.lane_vectors import (
     softmax_function,
     transpose_function,
     transpose_sum_function,
+    whole_transpose_function,
 )
 from tensorgen.loop import (
     Allocate,
@@ -181,11 +182,18 @@ class Statements:
         self.page.line(f"{total} = {function}({lanes});")
 
     def _transpose(self, block: TransposeBlock) -> None:
+        whole = whole_transpose_function(self.isa, block)
         function = transpose_function(self.isa, block)
-        if function is None:
-            self.block(block.body)
-        else:
+        if whole is not None:
+            self.terms.functions.add(whole)
+            source = self.terms.pointer(block.source, block.index)
+            target = self.terms.pointer(block.target, block.target_index)
+            arguments = f"{block.step}, {target}, {block.target_step}"
+            self.page.statement(f"{whole}({source}, {arguments})")
+        elif function is not None:
             self._rows_call(function, block, block.columns)
+        else:
+            self.block(block.body)
 
     def _transpose_sums(self, sums: TransposeSums) -> None:
         function = None if self.strict else transpose_sum_function(self.isa, sums)

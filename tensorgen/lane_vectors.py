@@ -94,6 +94,15 @@ def transpose_function(isa: str, block: TransposeBlock) -> str | None:
     return next((name for rows, name in functions.items() if block.rows <= rows), None)
 
 
+def whole_transpose_function(isa: str, block: TransposeBlock) -> str | None:
+    """The C function with which an instruction set transposes a block that is as large as blocks
+    can be, and square; None for any other one, or without one."""
+    function = transpose_function(isa, block)
+    if function is None or not block.rows == block.columns == block.lanes:
+        return None
+    return f"tasor_transpose_whole_{block.lanes}x{block.lanes}_f32"
+
+
 def transpose_sum_function(isa: str, sums: TransposeSums) -> str | None:
     """The C function with which an instruction set transposes a block and multiplies rows with its
     columns; None without one."""

@@ -11,7 +11,7 @@ import pytest
 from tensorgen.c_functions import definitions
 from tensorgen.c_functions_transpose import TRANSPOSE
 from tensorgen.expr import const
-from tensorgen.lane_vectors import transpose_function
+from tensorgen.lane_vectors import transpose_function, whole_transpose_function
 from tensorgen.loop import Buffer, Space, TransposeBlock
 from tensorgen.types import float32, int64
 from tests.compiled_c_functions import needs_gcc, watched_program
@@ -24,6 +24,8 @@ SIZES = {
 }
 """The most rows and columns of each function."""
 
+LEVELS = [("avx512", "x86-64-v4", 16), ("avx2", "x86-64-v3", 8)]
+
 MAIN = """
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +33,7 @@ MAIN = """
 int main(void)
 {
     for (int rows = FEWEST; rows <= MOST; rows++) {
-        for (int columns = 1; columns <= COLUMNS; columns++) {
+        for (int columns = FEWEST_COLUMNS; columns <= COLUMNS; columns++) {
             const int step = columns + 3, out_step = rows + 5;
             /* Memory ends with the last element that may be read, or written. */
             const size_t read = (size_t)((rows - 1) * step + columns);
@@ -64,9 +66,22 @@ def test_blocks_of_every_size(tmp_path: Path, name: str) -> None:
         pytest.skip(f"this machine has no {isa}")
     narrower = [rows for rows, width in SIZES.values() if width == columns and rows < most]
     macros = {
-        "FUNCTION": name, "FEWEST": max(narrower, default=0) + 1, "MOST": most, "COLUMNS": columns,
+        "FUNCTION": name, "FEWEST": max(narrower, default=0) + 1, "MOST": most,
+        "FEWEST_COLUMNS": 1, "COLUMNS": columns,
     }  # fmt: skip
     defined = [f"-D{macro}={value}" for macro, value in macros.items()]
+    assert_finds_nothing(watched_program(tmp_path, level, definitions([name]) + MAIN, *defined))
+
+
+@needs_gcc
+@pytest.mark.parametrize(("isa", "level", "lanes"), LEVELS)
+def test_whole_blocks(tmp_path: Path, isa: str, level: str, lanes: int) -> None:
+    if isa not in runnable_isas():
+        pytest.skip(f"this machine has no {isa}")
+    name = f"tasor_transpose_whole_{lanes}x{lanes}_f32"
+    sizes = ("FEWEST", "MOST", "FEWEST_COLUMNS", "COLUMNS")
+    call = f"-DFUNCTION(x, step, rows, out, out_step, columns)={name}(x, step, out, out_step)"
+    defined = [call, *(f"-D{size}={lanes}" for size in sizes)]
     assert_finds_nothing(watched_program(tmp_path, level, definitions([name]) + MAIN, *defined))
 
 
@@ -143,7 +158,27 @@ def test_sums_with_columns_as_they_are_transposed(tmp_path: Path) -> None:
 def test_the_narrowest_function_that_fits_is_chosen(
     isa: str, lanes: int, rows: int, name: str | None
 ) -> None:
+    assert transpose_function(isa, block(rows, lanes, lanes)) == name
+
+
+@pytest.mark.parametrize(
+    ("isa", "rows", "columns", "lanes", "name"),
+    [
+        ("avx512", 16, 16, 16, "tasor_transpose_whole_16x16_f32"),
+        ("avx512", 16, 15, 16, None),
+        ("avx512", 4, 16, 16, None),
+        ("avx2", 8, 8, 8, "tasor_transpose_whole_8x8_f32"),
+        ("avx2", 7, 8, 8, None),
+        ("neon", 4, 4, 4, None),
+    ],
+)
+def test_whole_blocks_have_a_function(
+    isa: str, rows: int, columns: int, lanes: int, name: str | None
+) -> None:
+    assert whole_transpose_function(isa, block(rows, columns, lanes)) == name
+
+
+def block(rows: int, columns: int, lanes: int) -> TransposeBlock:
     buffer = Buffer(0, "x", float32, 1024, Space.STACK)
     zero = const(0, int64)
-    block = TransposeBlock(buffer, zero, 16, buffer, zero, 16, rows, lanes, lanes, ())
-    assert transpose_function(isa, block) == name
+    return TransposeBlock(buffer, zero, 16, buffer, zero, 16, rows, columns, lanes, ())

@@ -17,8 +17,7 @@ static void attention(const float *restrict x, const float *restrict y, const fl
         float *const keys = keys_all;
         float *const values = values_all;
         for (ptrdiff_t lane_o = 0; lane_o < 2; lane_o++) {
-            tasor_transpose_16x16_f32(y + i * 16 + lane_o * 512, 32, 16, keys + lane_o * 16, 32,
-                16);
+            tasor_transpose_whole_16x16_f32(y + i * 16 + lane_o * 512, 32, keys + lane_o * 16, 32);
         }
         tasor_transpose_16x16_f32(y + i * 16 + 1024, 32, 8, keys + 512, 32, 16);
         for (ptrdiff_t k = 0; k < 16; k++) {

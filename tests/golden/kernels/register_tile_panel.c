@@ -6,7 +6,7 @@ static void register_tile_panel(const float *restrict x, const float *restrict y
 {
     {
         float *const panel = panel_all;
-        tasor_transpose_8x8_f32(y, 8, 8, panel, 8, 8);
+        tasor_transpose_whole_8x8_f32(y, 8, panel, 8);
         for (ptrdiff_t i_o = 0; i_o < 2; i_o++) {
             __m256 acc_0_0;
             __m256 acc_1_0;
