@@ -48,7 +48,10 @@ _KEPT_BUILT = 128
 """Kernels that are not built again if they are asked for soon."""
 
 Chosen = tuple[Task, Schedule]
+"""What is to be built."""
+
 _Text = tuple[bytes, str]
+"""The digest of a task, and the C of a kernel for it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

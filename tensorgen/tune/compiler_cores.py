@@ -1,7 +1,7 @@
-"""Which cores compilers may use: all that there are, but none of those where something is timed.
+"""Which cores compilers, and who prints for them, may use: all, but none where something is timed.
 
-What it does: gives each compiler a core of its own, keeps the thread that starts it to that core
-and so the compiler, too; and, for who is to time something, waits until no compiler is on the cores
+What it does: gives each a core of its own, keeps the thread that asks to that core and so the
+compiler that it starts, too; and, for who is to time something, waits until nobody is on the cores
 for that and lets none go there. What it does not: start compilers, or time anything.
 """
 

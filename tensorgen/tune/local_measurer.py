@@ -165,8 +165,10 @@ class LocalMeasurer(Measurer):
         self._under_way[task.digest] += 1
 
         def measured() -> Measured:
-            first, *others = self._outcomes(batch, self._rules, True, traffic)
-            self._under_way[task.digest] -= 1
+            try:
+                first, *others = self._outcomes(batch, self._rules, True, traffic)
+            finally:
+                self._under_way[task.digest] -= 1
             return Measured(tuple(others), first)
 
         return measured

@@ -19,6 +19,9 @@ _UNSET = 0xFF  # a pattern that is no number in any float type
 _HUGE_BYTES = 4 << 20
 """From here on we ask for large pages, as numpy does for the arrays of a real call."""
 
+_compare = ctypes.CDLL(None).memcmp
+_compare.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
+
 _STAGGER_LINES = 5
 _MOST_LINES = 32
 
@@ -58,9 +61,7 @@ class Memory:
     def fetch(self, like: Memory) -> None:
         """Reads all of it, and of another piece as large with the same content, so that the caches
         hold both."""
-        ctypes.CDLL(None).memcmp(
-            ctypes.c_void_p(self.address), ctypes.c_void_p(like.address), ctypes.c_size_t(self.size)
-        )
+        _compare(self.address, like.address, self.size)
 
     def forget(self, size: int) -> None:
         """Overwrites the first bytes, so that what a kernel does not store there is seen, and puts

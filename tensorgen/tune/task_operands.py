@@ -45,15 +45,15 @@ class TaskOperands:
         """The file of an input as a kernel reads it."""
         key = (position, b"" if packing is None else packing.digest)
         name = f"input-{position}-{key[1].hex()[:16]}"
-        return self._kept(key, name, lambda array: packed(packing, array))
+        return self._file(key, name, lambda array: packed(packing, array))
 
     def filled_file(self, position: int, size: int) -> Path:
         """The file of an input of so many elements, to time a kernel whose result does not count:
         relaying large weights takes long."""
         key = (position, size.to_bytes(8, "little"))
-        return self._kept(key, f"filled-{position}-{size}", lambda array: np.resize(array, size))
+        return self._file(key, f"filled-{position}-{size}", lambda array: np.resize(array, size))
 
-    def _kept(self, key: tuple[int, bytes], name: str, content: Callable[[Array], Array]) -> Path:
+    def _file(self, key: tuple[int, bytes], name: str, content: Callable[[Array], Array]) -> Path:
         """The file of what becomes of an input, written if there is none."""
         with self._lock:
             if key not in self._files:
