@@ -185,11 +185,7 @@ class Statements:
         whole = whole_transpose_function(self.isa, block)
         function = transpose_function(self.isa, block)
         if whole is not None:
-            self.terms.functions.add(whole)
-            source = self.terms.pointer(block.source, block.index)
-            target = self.terms.pointer(block.target, block.target_index)
-            arguments = f"{block.step}, {target}, {block.target_step}"
-            self.page.statement(f"{whole}({source}, {arguments})")
+            self._square_call(whole, block)
         elif function is not None:
             self._rows_call(function, block, block.columns)
         else:
@@ -200,14 +196,17 @@ class Statements:
         if function is None:
             self.block(sums.body)
             return
+        rows = self.terms.pointer(sums.rows, sums.rows_index)
+        registers = (f"&{register.name}" for register in sums.sums)
+        self._square_call(function, sums.block, rows, str(sums.rows_step), *registers)
+
+    def _square_call(self, function: str, block: TransposeBlock, *more: str) -> None:
+        """The call of a function that transposes blocks of one size, with what else it is given."""
         self.terms.functions.add(function)
-        block = sums.block
         source = self.terms.pointer(block.source, block.index)
         target = self.terms.pointer(block.target, block.target_index)
-        rows = self.terms.pointer(sums.rows, sums.rows_index)
-        registers = ", ".join(f"&{register.name}" for register in sums.sums)
-        arguments = f"{block.step}, {target}, {block.target_step}, {rows}, {sums.rows_step}"
-        self.page.statement(f"{function}({source}, {arguments}, {registers})")
+        arguments = ", ".join((f"{block.step}, {target}, {block.target_step}", *more))
+        self.page.statement(f"{function}({source}, {arguments})")
 
     def _softmax(self, rows: SoftmaxRows) -> None:
         function = None if self.strict else softmax_function(self.isa, rows)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import assert_never
@@ -32,6 +31,7 @@ from tensorgen.target import Target
 from tensorgen.task import Task
 from tensorgen.tune.candidate_build import Built, CandidateBuilder
 from tensorgen.tune.candidate_source import PrintedKernel, printed_kernel
+from tensorgen.tune.compiler_cores import CompilerCores
 from tensorgen.tune.fields import one_line
 from tensorgen.tune.outcome import NotBuilt
 
@@ -93,13 +93,14 @@ class BatchBuilder:
         *,
         strict: bool,
         drafts: bool,
-        cores: Sequence[int],
+        cores: CompilerCores,
     ) -> None:
         self._target = target
         self._threads = threads
         self._strict = strict
         self._drafts = drafts
         self._builder = CandidateBuilder(target, threads, folder, strict=strict, cores=cores)
+        self._cores = cores
         self._printer = ThreadPoolExecutor(max_workers=1)
         self._memory = Memory()
         self._kept: dict[tuple[bytes, Schedule], tuple[Candidate, Built]] = {}
@@ -108,10 +109,6 @@ class BatchBuilder:
         """Waits for what is under way, and ends the threads."""
         self._printer.shutdown(cancel_futures=True)
         self._builder.close()
-
-    def quiet(self, cores: Sequence[int]) -> AbstractContextManager[None]:
-        """While it is entered, nothing is printed or compiled on these cores."""
-        return self._builder.quiet(cores)
 
     def begin(
         self, chosen: Sequence[Chosen], prepare: Callable[[Candidate], None] | None = None
@@ -148,7 +145,7 @@ class BatchBuilder:
         """Print some schedules, and begin to compile the kernels that are not among those seen."""
         entries: dict[int, Candidate | NotBuilt] = {}
         fresh: dict[_Text, PrintedKernel] = {}
-        with self._builder.core():
+        with self._cores.taken():
             for place, task, schedule in chosen:
                 printed = self._printed(task, schedule)
                 if isinstance(printed, NotBuilt):
@@ -161,7 +158,7 @@ class BatchBuilder:
                     fresh[candidate.key] = printed
         built = self._builder.start(list(fresh.values()), draft=draft)
         if prepare is not None:
-            with self._builder.core():
+            with self._cores.taken():
                 for entry in entries.values():
                     if isinstance(entry, Candidate):
                         prepare(entry)

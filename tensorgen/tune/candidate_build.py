@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,27 +58,19 @@ class CandidateBuilder:
         folder: Path,
         *,
         strict: bool,
-        cores: Sequence[int],
+        cores: CompilerCores,
     ) -> None:
         self._target = target
         self._threads = threads
         self._folder = folder
         self._strict = strict
         self._intrinsics = intrinsics_of(find_compiler(target), target)
-        self._cores = CompilerCores(cores)
-        self._pool = ThreadPoolExecutor(max_workers=self._cores.count)
+        self._cores = cores
+        self._pool = ThreadPoolExecutor(max_workers=cores.count)
 
     def close(self) -> None:
         """Waits for the compilers that are at work, and ends the threads."""
         self._pool.shutdown(cancel_futures=True)
-
-    def quiet(self, cores: Sequence[int]) -> AbstractContextManager[None]:
-        """While it is entered, compilers keep away from these cores."""
-        return self._cores.quiet(cores)
-
-    def core(self) -> AbstractContextManager[None]:
-        """While it is entered, the thread that did has a core of its own, as a compiler has."""
-        return self._cores.taken()
 
     def start(
         self, printed: Sequence[PrintedKernel], *, draft: bool

@@ -21,7 +21,6 @@ import os
 import platform
 from collections import Counter
 from collections.abc import Callable, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import asdict
 from math import inf
 from pathlib import Path
@@ -32,8 +31,9 @@ from tensorgen.build import BuildError, build_library, working_folder
 from tensorgen.schedule import Schedule
 from tensorgen.target import Target, host_target
 from tensorgen.task import Task
-from tensorgen.tune.candidate_batch import BatchBuilder, BuiltBatch, Candidate
+from tensorgen.tune.candidate_batch import BatchBuilder, BuiltBatch, Candidate, Chosen
 from tensorgen.tune.candidate_build import Built
+from tensorgen.tune.compiler_cores import CompilerCores
 from tensorgen.tune.fields import one_line
 from tensorgen.tune.measurer import Measured, MeasureError, Measurer
 from tensorgen.tune.measuring_worker import MeasuringWorker
@@ -106,13 +106,14 @@ class LocalMeasurer(Measurer):
         self._limit_seconds = limit_seconds
         cores = _usable_cores()
         self._cores = cores[-threads:]
+        self._compilers = CompilerCores(cores)
         self._checker = build_library(
             {"check.c": check_source()}, target=host_target(), cache=cache
         )
         self._folder = working_folder(cache)
         self._place = Path(self._folder.name)
         self._builder = BatchBuilder(
-            target, threads, self._place, strict=strict, drafts=drafts, cores=cores
+            target, threads, self._place, strict=strict, drafts=drafts, cores=self._compilers
         )
         self._worker = MeasuringWorker()
         self._operands: dict[bytes, TaskOperands] = {}
@@ -158,17 +159,15 @@ class LocalMeasurer(Measurer):
         """As `measure`, in two parts: between them candidates are printed and compiled. Whoever
         begins some before the one in front of them is measured keeps all cores busy."""
         operands = self._operands_of(task)
-        batch = self._builder.begin(
+        outcomes = self._begun(
             [(task, schedule) for schedule in (incumbent, *schedules)],
+            self._rules,
+            traffic,
             lambda candidate: operands.prepare(candidate.lowered.packing),
         )
-        self._under_way[task.digest] += 1
 
         def measured() -> Measured:
-            try:
-                first, *others = self._outcomes(batch, self._rules, True, traffic)
-            finally:
-                self._under_way[task.digest] -= 1
+            first, *others = outcomes()
             return Measured(tuple(others), first)
 
         return measured
@@ -177,10 +176,31 @@ class LocalMeasurer(Measurer):
         """Seconds of a call of each task under its schedule, which are no rivals; their results are
         not looked at. Raises BuildError if one of them cannot be built, MeasureError if one does
         not run."""
-        outcomes = self._outcomes(self._builder.begin(chosen), EVERY_RUN, False, inf)
+        outcomes = self._begun(chosen, EVERY_RUN, inf, None)()
         return tuple(
             _figure(task, outcome) for (task, _), outcome in zip(chosen, outcomes, strict=True)
         )
+
+    def _begun(
+        self,
+        chosen: Sequence[Chosen],
+        rules: RaceRules,
+        traffic: float,
+        prepare: Callable[[Candidate], None] | None,
+    ) -> Callable[[], list[Outcome]]:
+        """Has candidates built: rivals, whose operands somebody is to `prepare`, or any. What is
+        given races them; until then the inputs of their tasks stay."""
+        batch = self._builder.begin(chosen, prepare)
+        tasks = [task.digest for task, _ in chosen]
+        self._under_way.update(tasks)
+
+        def outcomes() -> list[Outcome]:
+            try:
+                return self._outcomes(batch, rules, prepare is not None, traffic)
+            finally:
+                self._under_way.subtract(tasks)
+
+        return outcomes
 
     def _outcomes(
         self, begun: Callable[[], BuiltBatch], rules: RaceRules, rivals: bool, traffic: float
@@ -204,8 +224,8 @@ class LocalMeasurer(Measurer):
         ready = [n for n, entry in enumerate(batch.built) if isinstance(entry, Built)]
         if ready:
             has_incumbent = rivals and batch.places[0] == ready[0]
-            self._forget_inputs({candidate.task.digest for candidate in batch.candidates})
-            with self._builder.quiet(self._cores):
+            self._forget_inputs()
+            with self._compilers.quiet(self._cores):
                 results = self._worker.ask(self._request(entries, rules, has_incumbent))
             for n, result in zip(ready, results, strict=True):
                 found[n] = self._outcome(result)
@@ -217,11 +237,12 @@ class LocalMeasurer(Measurer):
         self._operands[task.digest] = TaskOperands(task, self._place) if found is None else found
         return self._operands[task.digest]
 
-    def _forget_inputs(self, needed: AbstractSet[bytes]) -> None:
-        """Lets go of inputs that were not asked for lately if there are too many."""
+    def _forget_inputs(self) -> None:
+        """Lets go of inputs that nobody waits for and that were not asked for lately, if there are
+        too many."""
         kept = sum(operands.input_bytes for operands in self._operands.values())
         for digest, operands in self._operands.items():
-            if kept > _KEPT_BYTES and digest not in needed and not self._under_way[digest]:
+            if kept > _KEPT_BYTES and not self._under_way[digest]:
                 kept -= operands.input_bytes
                 operands.remove_inputs()
 

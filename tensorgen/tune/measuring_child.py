@@ -186,7 +186,6 @@ class _Candidate:
         self._entry = entry
         self._function: Any = None
         self._pointers: Any = None
-        self._weights: list[list[Memory]] = []
         self._set_bytes = len(entry["buffers"]) * ctypes.sizeof(ctypes.c_void_p)
         self._turn = 0
 
@@ -198,7 +197,7 @@ class _Candidate:
                 return f"wrong {difference}"
         # Others have had the caches to themselves. A run of one call is long: that costs it little.
         if self._entry["fetch"] and calls > 1:
-            self._fetch(calls + 1)
+            self._fetch(calls + 1, room)
             self._call(1)
         started = time.perf_counter()
         self._call(calls)
@@ -211,12 +210,13 @@ class _Candidate:
         self._turn = (self._turn + calls) % count
         self._function(place, count, calls)
 
-    def _fetch(self, count: int) -> None:
+    def _fetch(self, count: int, room: _Room) -> None:
         """Brings the weights of so many sets to the caches, those whose turn is last at last."""
         sets = self._entry["sets"]
+        files = [buffer["file"] for buffer in self._entry["buffers"] if buffer.get("copies")]
         for number in range(self._turn, self._turn + min(count, sets)):
-            for memory, first in zip(self._weights[number % sets], self._weights[0], strict=True):
-                memory.fetch(first)
+            for file in files:
+                room.operand(file, number % sets).fetch(room.operand(file, 0))
 
     def _prepare(self, room: _Room, checker: ctypes.CDLL | None) -> str:
         """Loads the kernel and calls it once; what is wrong with its result, if anything is."""
@@ -242,14 +242,6 @@ class _Candidate:
                 memory.forget(buffer["bytes"])
         function(pointers, 1, 1)
         self._function, self._pointers = function, pointers
-        self._weights = [
-            [
-                sets[number * len(buffers) + turn]
-                for turn, b in enumerate(buffers)
-                if b.get("copies")
-            ]
-            for number in range(entry["sets"])
-        ]
         for memory, buffer in zip(first, buffers, strict=True):
             if not memory.is_guarded(buffer["bytes"]):
                 return "a store next to one of its buffers"

@@ -16,6 +16,7 @@ from tensorgen.tune import candidate_batch, candidate_build
 from tensorgen.tune.candidate_batch import FILE_CANDIDATES, BatchBuilder, Candidate
 from tensorgen.tune.candidate_build import Built
 from tensorgen.tune.candidate_source import PrintedKernel, candidate_file, printed_kernel
+from tensorgen.tune.compiler_cores import CompilerCores
 from tensorgen.tune.outcome import NotBuilt
 from tests.contraction_tasks import matmul
 from tests.contraction_tiles import candidates
@@ -31,7 +32,7 @@ def tiles(count: int) -> list[Schedule]:
 
 @pytest.fixture
 def builder(tmp_path: Path) -> Iterator[BatchBuilder]:
-    found = BatchBuilder(HOST, 1, tmp_path, strict=False, drafts=True, cores=[])
+    found = BatchBuilder(HOST, 1, tmp_path, strict=False, drafts=True, cores=CompilerCores([]))
     yield found
     found.close()
 
