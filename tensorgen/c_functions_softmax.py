@@ -9,13 +9,18 @@ next is found, and the quotients of the last are stored. Only AVX-512 has the re
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from textwrap import wrap
+
+import numpy as np
 
 from tensorgen.c_function import CFunction, c_function
-from tensorgen.c_functions_vectors import table_of_powers
+from tensorgen.c_functions_vectors import TABLE_LANES
 from tensorgen.dialects import HELD_VECTORS
 
 # n has thirty-seconds, which come from two tables by the last five bits of the sum: two terms are
-# enough for the rest r, |r| <= 1/64, which they raise 2 to within 2**-24.
+# enough for the rest r, |r| <= 1/64, which they raise 2 to within 2**-24. The bits of the sum moved
+# to the exponent, as which they raise 2 to whole powers, leave those five in the fraction: entries
+# of the tables have that much less.
 _POWER = """
 static inline __m512 tasor_softmax_power_f32x16(__m512 x, __m512 greatest)
 {
@@ -24,18 +29,25 @@ static inline __m512 tasor_softmax_power_f32x16(__m512 x, __m512 greatest)
     const __m512 per_ln2 = _mm512_set1_ps(1.442695f);
     const __m512 shifter = _mm512_set1_ps(393216.0f);
     const __m512 sum = _mm512_fmadd_ps(below, per_ln2, shifter);
-    const __m512 n = _mm512_sub_ps(sum, shifter);
-    const __m512 r = _mm512_fmsub_ps(below, per_ln2, n);
-    const __m512 low = _mm512_setr_ps(
+    const __m512 r = _mm512_fmsub_ps(below, per_ln2, _mm512_sub_ps(sum, shifter));
+    const __m512i n = _mm512_castps_si512(sum);
+    const __m512i low = _mm512_setr_epi32(
         $low);
-    const __m512 high = _mm512_setr_ps(
+    const __m512i high = _mm512_setr_epi32(
         $high);
-    const __m512 power = _mm512_permutex2var_ps(low, _mm512_castps_si512(sum), high);
+    const __m512i root = _mm512_permutex2var_epi32(low, n, high);
+    const __m512i whole = _mm512_slli_epi32(n, 18);
+    const __m512 power = _mm512_castsi512_ps(_mm512_add_epi32(root, whole));
     const __m512 p = _mm512_fmadd_ps(_mm512_set1_ps(0.2402265f), r, _mm512_set1_ps(0.6931573f));
-    const __m512 scaled = _mm512_fmadd_ps(_mm512_mul_ps(p, r), power, power);
-    return _mm512_maskz_scalef_ps(normal, scaled, n);
+    return _mm512_maskz_fmadd_ps(normal, _mm512_mul_ps(p, r), power, power);
 }
 """
+
+_PART_BITS = 5
+_PARTS = 1 << _PART_BITS
+"""2 is raised to so many parts of 1 by tables."""
+
+_FRACTION_BITS = 23
 
 _FOLDED = """
 static inline float tasor_softmax_${name}_f32x16(__m512 v)
@@ -86,6 +98,16 @@ static inline void tasor_softmax_rows_${vectors}_f32x16(
     $stores_last
 }
 """
+
+
+def _table(first: int) -> str:
+    """The lanes of a table, as arguments in C: the bits of 2 to the first and the next few parts,
+    each less its number where it comes in the fraction."""
+    numbers = range(first, first + TABLE_LANES)
+    bits = (int(np.float32(2.0 ** (k / _PARTS)).view(np.int32)) for k in numbers)
+    shift = _FRACTION_BITS - _PART_BITS
+    entries = (f"0x{have - (k << shift):08X}" for k, have in zip(numbers, bits, strict=True))
+    return "\n        ".join(wrap(", ".join(entries), 90))
 
 
 def _paired(operation: str, name: str, count: int) -> tuple[list[str], str]:
@@ -162,8 +184,8 @@ SOFTMAX: tuple[CFunction, ...] = (
         "exp(x - greatest) for an x that is NaN or at most the greatest, 0 below 2**-126, within 2 "
         "ulp and one more for each 4 that x is below: log2(e) is a float, whose rounding takes "
         "less than the difference's.",
-        low=table_of_powers(32),
-        high=table_of_powers(32, 16),
+        low=_table(0),
+        high=_table(TABLE_LANES),
     ),
     c_function(_FOLDED, "The sum of the lanes.", name="sum", fold="add"),
     c_function(

@@ -292,9 +292,9 @@ _FUNCTIONS: tuple[tuple[str, str, float | None], ...] = (
 """Text, description and bound of each function."""
 
 
-def table_of_powers(parts: int, first: int = 0) -> str:
-    """The lanes of a table: 2 to the first and the next few of so many parts, as arguments in C."""
-    powers = (2.0 ** (k / parts) for k in range(first, first + TABLE_LANES))
+def _table_of_powers() -> str:
+    """The lanes of a table, as arguments in C: 2 to as many parts of 1 as there are lanes."""
+    powers = (2.0 ** (k / TABLE_LANES) for k in range(TABLE_LANES))
     listed = ", ".join(float_literal(power, "float") for power in powers)
     return "\n        ".join(wrap(listed, 90))
 
@@ -310,7 +310,7 @@ def _exponentials(spelling: VectorSpelling) -> Iterator[tuple[str, str, float]]:
     )
     nonpositive = _EXP_NONPOSITIVE.replace("$reduced", reduced.replace("$exp_shifter", "$shifter"))
     if spelling.lanes == TABLE_LANES:
-        nonpositive = _EXP_BY_TABLE.replace("$powers", table_of_powers(TABLE_LANES))
+        nonpositive = _EXP_BY_TABLE.replace("$powers", _table_of_powers())
         how = "x = n ln 2 + r with 16 n an integer and |r| <= ln(2)/32."
     yield nonpositive, f"exp(x) for an x that is NaN or at most 0, 0 below 2**-126: {how}", 1.0
 

@@ -25,7 +25,7 @@ from tensorgen.loop import (
 )
 from tensorgen.lower_contraction import TileLowering
 from tensorgen.lower_loops import replace_axes, spans
-from tensorgen.lower_transpose import transposed
+from tensorgen.lower_transpose import RowsRead, side_by_side, transposed
 from tensorgen.packing import meets_rows_in_blocks
 from tensorgen.schedule import ScheduleError
 from tensorgen.simplify import simplify
@@ -72,8 +72,14 @@ class _Vector:
         loops = [tiles.numbers.axis(axis.name, axis.extent) for axis in outer]
         number = tiles.numbers.axis(f"{last.name}_o", last.extent // lanes)
         point: dict[Axis, Expr] = dict(zip(outer, loops, strict=True))
+        lane = tiles.numbers.axis("lane", lanes)
+        source, factor = tiles.read(tiles.schedule.vector_operand)
+        column = {tiles.roles.vectors[-1]: simplify(self._column.start + lane)}
+        read = replace_axes(factor.expr, {**tiles.axes, **point, **column})
+        keys = side_by_side(source, read, lane, last, tiles.numbers)
         point[last] = simplify(number * lanes)
-        blocks = nested((*loops, number), (self._block(row, point, sums),), SERIAL)
+        block = self._block(row, point, keys, lane, sums)
+        blocks = nested(tuple(loops), keys.around(nested((number,), (block,), SERIAL)), SERIAL)
         begin = tuple(Fill(register, const(0, dtype)) for register in sums)
         end = tiles.finish(row, self._column, [[register] for register in sums])
         return (Declare(sums, (*begin, *blocks, *end)),)
@@ -85,20 +91,24 @@ class _Vector:
         return Block(simplify(self.tile.start + self.number * lanes), lanes, self.tile.tile)
 
     def _block(
-        self, row: Block, first: dict[Axis, Expr], sums: tuple[Register, ...]
+        self,
+        row: Block,
+        first: dict[Axis, Expr],
+        keys: RowsRead,
+        lane: Axis,
+        sums: tuple[Register, ...],
     ) -> TransposeSums:
-        """The square block whose first column is at the point `first` of the sum."""
+        """The square block whose first column is at the point `first` of the sum; `keys` are read
+        in terms of a lane and the last axis of the sum."""
         tiles, lanes = self.tiles, self.tiles.schedule.lanes
         last = tiles.roles.reduction[-1]
-        step, lane = tiles.numbers.axis(last.name, lanes), tiles.numbers.axis("lane", lanes)
+        step = tiles.numbers.axis(last.name, lanes)
         point = {**first, last: simplify(first[last] + step)}
-        source, factor = tiles.read(tiles.schedule.vector_operand)
-        column = {tiles.roles.vectors[-1]: simplify(self._column.start + lane)}
         panel, begin = tiles.vector_element(self.tile, point)
         place = simplify(begin + self.number * lanes)
         (block,) = transposed(
-            source, replace_axes(factor.expr, {**tiles.axes, **point, **column}), panel,
-            simplify(place + lane), lane, step, lanes, tiles.numbers,
+            keys.buffer, replace_axes(keys.index, {last: point[last]}),
+            panel, simplify(place + lane), lane, step, lanes, tiles.numbers,
         )  # fmt: skip
         assert isinstance(block, TransposeBlock), "a square block needs no loops"
         rows, element = tiles.row_element(row, 0, point)

@@ -96,6 +96,6 @@ class PanelTile:
         point: dict[Axis, Expr] = {**dict(zip(outer, loops, strict=True)), last: step}
         blocks = transposed(
             self.source, self.element(point, lane), self.panel, self._place(point, lane),
-            lane, step, self.block, self.numbers,
+            lane, step, self.block, self.numbers, copies_rows=True,
         )  # fmt: skip
         return nested(loops, tuple(blocks), LoopKind.SERIAL)

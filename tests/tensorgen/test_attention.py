@@ -15,6 +15,7 @@ from tensorgen.attention import attention_of
 from tensorgen.emit import Spelling
 from tensorgen.expr import Fold, Tensor, compute, reduce, reduce_sum
 from tensorgen.loop import (
+    Allocate,
     For,
     LoopKind,
     SoftmaxRows,
@@ -78,6 +79,8 @@ SHAPES = {
     "whole vectors, long": AttentionShape((), 6, 144, 16, 16),
     "wide": AttentionShape((2,), 37, 53, 33, 41, mask="shared"),
     "wide, without values": AttentionShape((2,), 29, 131, 17, 0, interleaved=True),
+    "pages apart": AttentionShape((16,), 9, 48, 64, 0, interleaved=True),
+    "pages apart, keys in part": AttentionShape((32,), 5, 21, 32, 0, interleaved=True),
 }
 
 
@@ -350,6 +353,35 @@ def test_first_rows_are_computed_while_keys_are_transposed() -> None:
     keep = replace(schedule, first_rows=0)
     assert "first(4 rows)" in str(schedule)
     assert "first(" not in str(keep)
+
+
+@pytest.mark.parametrize("target", ["x86-64-v3", "x86-64-v4"])
+@pytest.mark.parametrize(
+    ("heads", "depth", "copied"),
+    [
+        pytest.param(16, 64, True, id="a page apart"),
+        pytest.param(16, 128, True, id="two pages"),
+        pytest.param(12, 64, False, id="not whole pages"),
+        pytest.param(64, 16, False, id="one line each"),
+        pytest.param(2, 1024, False, id="more than the cache has room for"),
+    ],
+)
+def test_keys_a_page_apart_are_copied_side_by_side(
+    target: str, heads: int, depth: int, copied: bool
+) -> None:
+    """Each vector of keys in front of its blocks, which read the copy alone."""
+    task = AttentionShape((heads,), 128, 128, depth, 0, interleaved=True).task()
+    kernel = lower(task, schedule_of(task, target)).kernel
+    copies = [
+        s
+        for s in statements(kernel.body)
+        if isinstance(s, Allocate) and s.buffer.name == "side_by_side"
+    ]
+    blocks = [s for s in statements(kernel.body) if isinstance(s, TransposeBlock)]
+    assert bool(copies) == copied
+    assert all(copy.buffer.size % depth == 0 for copy in copies)
+    sources = {block.source for block in blocks}
+    assert sources == ({copy.buffer for copy in copies} if copied else {kernel.inputs[1]})
 
 
 @pytest.mark.parametrize(
