@@ -13,25 +13,16 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import assert_never
 
 from tensorgen.lower import Lowered
-from tensorgen.schedule import (
-    AttentionTile,
-    Loops,
-    RegisterTile,
-    RowStages,
-    Schedule,
-    ScheduleError,
-    WindowTile,
-    WinogradTile,
-)
+from tensorgen.schedule import Schedule, ScheduleError
 from tensorgen.simplify import Memory, remembering
 from tensorgen.target import Target
 from tensorgen.task import Task
 from tensorgen.tune.candidate_build import Built, CandidateBuilder
 from tensorgen.tune.candidate_source import PrintedKernel, printed_kernel
 from tensorgen.tune.compiler_cores import CompilerCores
+from tensorgen.tune.draft_flags import draft_flags
 from tensorgen.tune.fields import one_line
 from tensorgen.tune.outcome import NotBuilt
 
@@ -81,7 +72,7 @@ class BuiltBatch:
 class BatchBuilder:
     """Builds candidates for a target; libraries go to `folder`, which the caller removes.
 
-    With `drafts`, tiles are compiled with fewer passes than a library is. Not to be used by
+    With `drafts`, kernels are compiled with fewer passes than a library is. Not to be used by
     several threads at once.
     """
 
@@ -122,15 +113,16 @@ class BatchBuilder:
             if (found := self._kept.get((task.digest, schedule))) is not None
         }
         seen = {candidate.key for candidate, _ in kept.values()}
-        waiting: dict[bool, list[int]] = {True: [], False: []}
+        waiting: dict[tuple[str, ...], list[int]] = {}
         for place, (_, schedule) in enumerate(chosen):
             if place not in kept:
-                waiting[self._drafts and _may_be_draft(schedule)].append(place)
+                flags = draft_flags(schedule) if self._drafts else ()
+                waiting.setdefault(flags, []).append(place)
         files = [
             self._printer.submit(
-                self._file, [(place, *chosen[place]) for place in places], draft, seen, prepare
+                self._file, [(place, *chosen[place]) for place in places], flags, seen, prepare
             )
-            for draft, group in waiting.items()
+            for flags, group in waiting.items()
             for places in _in_files(group)
         ]
         return lambda: self._gathered(chosen, kept, [file.result() for file in files])
@@ -138,7 +130,7 @@ class BatchBuilder:
     def _file(
         self,
         chosen: Sequence[tuple[int, Task, Schedule]],
-        draft: bool,
+        flags: tuple[str, ...],
         seen: set[_Text],
         prepare: Callable[[Candidate], None] | None,
     ) -> _File:
@@ -156,7 +148,7 @@ class BatchBuilder:
                 if candidate.key not in seen:
                     seen.add(candidate.key)
                     fresh[candidate.key] = printed
-        built = self._builder.start(list(fresh.values()), draft=draft)
+        built = self._builder.start(list(fresh.values()), flags)
         if prepare is not None:
             with self._cores.taken():
                 for entry in entries.values():
@@ -237,15 +229,3 @@ def _in_files(places: Sequence[int]) -> list[Sequence[int]]:
     """Places in files of about the same size."""
     count = -(-len(places) // FILE_CANDIDATES)
     return [places[len(places) * n // count : len(places) * (n + 1) // count] for n in range(count)]
-
-
-def _may_be_draft(schedule: Schedule) -> bool:
-    """Whether a kernel is written in intrinsics, so that it runs as fast with fewer passes of the
-    compiler: loops over lanes are made vectors by those passes."""
-    match schedule:
-        case RegisterTile() | WinogradTile() | WindowTile():
-            return True
-        case Loops() | RowStages() | AttentionTile():
-            return False
-        case _:
-            assert_never(schedule)

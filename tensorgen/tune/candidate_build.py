@@ -26,14 +26,6 @@ from tensorgen.tune.fields import one_line
 from tensorgen.tune.intrinsics import HEADER, intrinsics_of
 from tensorgen.tune.outcome import NotBuilt
 
-DRAFT_FLAGS = (
-    "-O1", "-fno-tree-bit-ccp", "-fno-tree-pta", "-fno-tree-sink", "-fno-tree-dse",
-    "-fno-ipa-pure-const", "-fira-region=all",
-)  # fmt: skip
-"""Passes of gcc that kernels written in intrinsics need, and no others: the same speed to within a
-percent or two for less than half of the compiler's time. Registers are given away loop by loop:
-for a function as a whole, some inner loops spill, and run half as fast as in a library."""
-
 _NO_ROOM = "No space left on device"
 
 SECONDS_EACH = 30.0
@@ -73,11 +65,12 @@ class CandidateBuilder:
         self._pool.shutdown(cancel_futures=True)
 
     def start(
-        self, printed: Sequence[PrintedKernel], *, draft: bool
+        self, printed: Sequence[PrintedKernel], draft_flags: tuple[str, ...]
     ) -> Future[list[Built | NotBuilt]]:
-        """Begins to compile candidates, all in one file; a draft with fewer passes than a library.
-        The result raises BuildError if there is no room for libraries, whatever they are of."""
-        return self._pool.submit(self._built, tuple(printed), DRAFT_FLAGS if draft else ())
+        """Begins to compile candidates, all in one file, with these flags behind a library's where
+        the compiler is gcc. The result raises BuildError if there is no room for libraries,
+        whatever they are of."""
+        return self._pool.submit(self._built, tuple(printed), draft_flags)
 
     def _built(
         self, printed: Sequence[PrintedKernel], draft_flags: tuple[str, ...]

@@ -18,7 +18,7 @@ from tensorgen.schedule import RegisterTile, WindowTile, WinogradTile
 from tensorgen.sketch import default_schedule
 from tensorgen.target import Target
 from tensorgen.task import Task
-from tensorgen.tune.candidate_build import DRAFT_FLAGS
+from tensorgen.tune.draft_flags import TILES
 from tensorgen.types import TensorType, float64
 from tests.compiled_kernels import Case
 from tests.contraction_tasks import convolution, matmul, with_epilogue
@@ -176,7 +176,7 @@ def test_drafts_for_trials(compiler: Compiler, tmp_path: Path) -> None:
     target = Target.named(compiler.target)
     tasks = {**PRODUCTS, "filtered": convolution((8, 8), (2, 2), channels=(256, 128))}
     cases = [Case.of(task, default_schedule(task, target, 1)) for task in tasks.values()]
-    check_no_spills(cases, target, compiler, tmp_path, DRAFT_FLAGS)
+    check_no_spills(cases, target, compiler, tmp_path, TILES)
 
 
 @each(WINDOW_COMPILERS)

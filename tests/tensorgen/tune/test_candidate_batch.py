@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from tensorgen.build import build_library, find_compiler
 from tensorgen.schedule import RowStages, Schedule
+from tensorgen.sketch import loop_schedule
 from tensorgen.target import Target, host_target
 from tensorgen.task import Task
 from tensorgen.tune import candidate_batch, candidate_build
@@ -17,6 +19,8 @@ from tensorgen.tune.candidate_batch import FILE_CANDIDATES, BatchBuilder, Candid
 from tensorgen.tune.candidate_build import Built
 from tensorgen.tune.candidate_source import PrintedKernel, candidate_file, printed_kernel
 from tensorgen.tune.compiler_cores import CompilerCores
+from tensorgen.tune.draft_flags import LOOPS, TILES
+from tensorgen.tune.intrinsics import intrinsics_of
 from tensorgen.tune.outcome import NotBuilt
 from tests.contraction_tasks import matmul
 from tests.contraction_tiles import candidates
@@ -81,6 +85,30 @@ def test_places_are_those_of_the_schedules(
         assert len(candidate.text) == len(expected.text)
     # Files of about the same size: the last one is not left with a single candidate.
     assert sorted(counts) == [4, 5]
+
+
+@pytest.mark.parametrize("drafts", [False, True])
+def test_loops_and_tiles_have_passes_of_their_own(
+    drafts: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file for each kind; as a library is compiled if no drafts are wanted."""
+    if intrinsics_of(find_compiler(HOST), HOST) is None:
+        pytest.skip("the compiler is not gcc for x86-64, which alone has flags for drafts")
+    given: list[tuple[str, ...]] = []
+
+    def watched(sources: Any, *, flags: tuple[str, ...], **named: Any) -> Any:
+        given.append(flags)
+        return build_library(sources, flags=flags, **named)
+
+    monkeypatch.setattr(candidate_build, "build_library", watched)
+    cores = CompilerCores([])
+    builder = BatchBuilder(HOST, 1, tmp_path, strict=False, drafts=drafts, cores=cores)
+    loops: Schedule = loop_schedule(TASK, 1, fused=True)
+    batch = builder.begin([(TASK, one) for one in (*tiles(2), loops)])()
+    builder.close()
+    assert all(isinstance(built, Built) for built in batch.built)
+    expected = [("-I.", *TILES), ("-I.", *LOOPS)] if drafts else [("-I.",)]
+    assert sorted(given) == sorted(expected)
 
 
 def test_who_begins_does_not_wait(builder: BatchBuilder, monkeypatch: pytest.MonkeyPatch) -> None:

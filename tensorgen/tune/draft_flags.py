@@ -1,0 +1,45 @@
+"""Passes of gcc that candidates do without, so that most of a trial is not the compiler's.
+
+A draft is to be as fast as in a library to within a few percent, whatever else: races compare
+drafts with each other.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from tensorgen.schedule import (
+    AttentionTile,
+    Loops,
+    RegisterTile,
+    RowStages,
+    Schedule,
+    WindowTile,
+    WinogradTile,
+)
+
+TILES = (
+    "-O1", "-fno-tree-bit-ccp", "-fno-tree-pta", "-fno-tree-sink", "-fno-tree-dse",
+    "-fno-ipa-pure-const", "-fira-region=all",
+)  # fmt: skip
+"""The passes that kernels written in intrinsics need, and no others: the same speed to within a
+percent or two for less than half of the compiler's time. Registers are given away loop by loop: for
+a function as a whole, some inner loops spill, and run half as fast as in a library."""
+
+LOOPS = (
+    "-O2", "-ftree-loop-vectorize", "-fpeel-loops", "-funswitch-loops", "-fsplit-loops",
+)  # fmt: skip
+"""The passes that make vectors of loops over lanes: half of the compiler's time for a softmax, and
+a tenth where whole loops would be unrolled. With those of -O1 alone, short sums take 10 to 20 %
+more, and with those for tiles up to five times as long."""
+
+
+def draft_flags(schedule: Schedule) -> tuple[str, ...]:
+    """The flags for a kernel of this kind. Attention is tiles, and its rows are short or held."""
+    match schedule:
+        case RegisterTile() | WinogradTile() | WindowTile() | AttentionTile():
+            return TILES
+        case Loops() | RowStages():
+            return LOOPS
+        case _:
+            assert_never(schedule)
