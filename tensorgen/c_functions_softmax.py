@@ -36,7 +36,7 @@ static inline __m512 tasor_softmax_power_f32x16(__m512 x, __m512 greatest)
     const __m512i high = _mm512_setr_epi32(
         $high);
     const __m512i root = _mm512_permutex2var_epi32(low, n, high);
-    const __m512i whole = _mm512_slli_epi32(n, 18);
+    const __m512i whole = _mm512_slli_epi32(n, $place);
     const __m512 power = _mm512_castsi512_ps(_mm512_add_epi32(root, whole));
     const __m512 p = _mm512_fmadd_ps(_mm512_set1_ps(0.2402265f), r, _mm512_set1_ps(0.6931573f));
     return _mm512_maskz_fmadd_ps(normal, _mm512_mul_ps(p, r), power, power);
@@ -47,7 +47,8 @@ _PART_BITS = 5
 _PARTS = 1 << _PART_BITS
 """2 is raised to so many parts of 1 by tables."""
 
-_FRACTION_BITS = 23
+_PLACE = 23 - _PART_BITS
+"""By so many bits the number of parts is moved for its wholes to be an exponent."""
 
 _FOLDED = """
 static inline float tasor_softmax_${name}_f32x16(__m512 v)
@@ -105,8 +106,7 @@ def _table(first: int) -> str:
     each less its number where it comes in the fraction."""
     numbers = range(first, first + TABLE_LANES)
     bits = (int(np.float32(2.0 ** (k / _PARTS)).view(np.int32)) for k in numbers)
-    shift = _FRACTION_BITS - _PART_BITS
-    entries = (f"0x{have - (k << shift):08X}" for k, have in zip(numbers, bits, strict=True))
+    entries = (f"0x{have - (k << _PLACE):08X}" for k, have in zip(numbers, bits, strict=True))
     return "\n        ".join(wrap(", ".join(entries), 90))
 
 
@@ -184,6 +184,7 @@ SOFTMAX: tuple[CFunction, ...] = (
         "exp(x - greatest) for an x that is NaN or at most the greatest, 0 below 2**-126, within 2 "
         "ulp and one more for each 4 that x is below: log2(e) is a float, whose rounding takes "
         "less than the difference's.",
+        place=str(_PLACE),
         low=_table(0),
         high=_table(TABLE_LANES),
     ),

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tensorgen.expr import Axis, Expr, Load, const, substitute
+from tensorgen.line_reads import LINE_BYTES
 from tensorgen.loop import (
     Allocate,
     Buffer,
@@ -31,9 +32,6 @@ from tensorgen.types import int64
 
 PAGE = 4096
 """Bytes of a page of memory."""
-
-LINE = 64
-"""Bytes of a line of the cache."""
 
 COPIED_BYTES = 16 << 10
 """Rows are copied if they leave room for other things in a first-level cache."""
@@ -62,7 +60,7 @@ def side_by_side(
     element = source.dtype.bytes
     size = row.extent * column.extent
     apart = affine(index).coefficient(row) * element
-    fits = column.extent * element > LINE and size * element <= COPIED_BYTES
+    fits = column.extent * element > LINE_BYTES and size * element <= COPIED_BYTES
     if row.extent == 1 or apart % PAGE or not fits:
         return RowsRead(source, index)
     buffer = numbers.buffer("side_by_side", source.dtype, size, Space.STACK)

@@ -35,7 +35,7 @@ more, and with those for tiles up to five times as long."""
 
 
 def draft_flags(schedule: Schedule) -> tuple[str, ...]:
-    """The flags for a kernel of this kind. Attention is tiles, and its rows are short or held."""
+    """The flags for a kernel of this kind. Attention spends its time in tiles."""
     match schedule:
         case RegisterTile() | WinogradTile() | WindowTile() | AttentionTile():
             return TILES
