@@ -9,12 +9,11 @@ next is found, and the quotients of the last are stored. Only AVX-512 has the re
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from textwrap import wrap
 
 import numpy as np
 
 from tensorgen.c_function import CFunction, c_function
-from tensorgen.c_functions_vectors import TABLE_LANES
+from tensorgen.c_functions_vectors import TABLE_LANES, table
 from tensorgen.dialects import HELD_VECTORS
 
 # n has thirty-seconds, which come from two tables by the last five bits of the sum: two terms are
@@ -101,13 +100,12 @@ static inline void tasor_softmax_rows_${vectors}_f32x16(
 """
 
 
-def _table(first: int) -> str:
-    """The lanes of a table, as arguments in C: the bits of 2 to the first and the next few parts,
-    each less its number where it comes in the fraction."""
+def _table_of_roots(first: int) -> str:
+    """A table of the bits of 2 to the first and the next few parts, each less its number where it
+    comes in the fraction."""
     numbers = range(first, first + TABLE_LANES)
     bits = (int(np.float32(2.0 ** (k / _PARTS)).view(np.int32)) for k in numbers)
-    entries = (f"0x{have - (k << _PLACE):08X}" for k, have in zip(numbers, bits, strict=True))
-    return "\n        ".join(wrap(", ".join(entries), 90))
+    return table(f"0x{have - (k << _PLACE):08X}" for k, have in zip(numbers, bits, strict=True))
 
 
 def _paired(operation: str, name: str, count: int) -> tuple[list[str], str]:
@@ -185,8 +183,8 @@ SOFTMAX: tuple[CFunction, ...] = (
         "ulp and one more for each 4 that x is below: log2(e) is a float, whose rounding takes "
         "less than the difference's.",
         place=str(_PLACE),
-        low=_table(0),
-        high=_table(TABLE_LANES),
+        low=_table_of_roots(0),
+        high=_table_of_roots(TABLE_LANES),
     ),
     c_function(_FOLDED, "The sum of the lanes.", name="sum", fold="add"),
     c_function(

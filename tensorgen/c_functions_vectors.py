@@ -292,11 +292,15 @@ _FUNCTIONS: tuple[tuple[str, str, float | None], ...] = (
 """Text, description and bound of each function."""
 
 
+def table(entries: Iterable[str]) -> str:
+    """The lanes of a table, as arguments in C."""
+    return "\n        ".join(wrap(", ".join(entries), 90))
+
+
 def _table_of_powers() -> str:
-    """The lanes of a table, as arguments in C: 2 to as many parts of 1 as there are lanes."""
+    """A table of 2 to as many parts of 1 as there are lanes."""
     powers = (2.0 ** (k / TABLE_LANES) for k in range(TABLE_LANES))
-    listed = ", ".join(float_literal(power, "float") for power in powers)
-    return "\n        ".join(wrap(listed, 90))
+    return table(float_literal(power, "float") for power in powers)
 
 
 def _exponentials(spelling: VectorSpelling) -> Iterator[tuple[str, str, float]]:

@@ -24,6 +24,7 @@ from tensorgen.expr import (
     walk,
 )
 from tensorgen.flat import flat_loads
+from tensorgen.line_reads import LINE_BYTES
 from tensorgen.machine import Core, Machine
 from tensorgen.schedule import Lanes
 from tensorgen.simplify import affine
@@ -37,9 +38,9 @@ COSTLY_CYCLES = 12.0
 SCATTERED_CYCLES = 4.0
 """Cycles to read one vector of elements that do not lie next to each other, but near."""
 
-LINE, LINE_CYCLES = 64, 8.0
-"""Bytes of a line of the caches, and cycles for each where every element lies in another one: a
-pool over channels together, whose results are row-major, takes 9."""
+LINE_CYCLES = 8.0
+"""Cycles for a line of the caches where every element lies in another one: a pool over channels
+together, whose results are row-major, takes 9."""
 
 TURNED_CYCLES = 6.0
 """Cycles to read one vector across the lanes where blocks are transposed in registers."""
@@ -171,7 +172,7 @@ class _Terms:
             return 1.0
         if flat in _turned(self.stage):
             return TURNED_CYCLES
-        if self.held is not None or abs(step) * load.dtype.bytes < LINE:
+        if self.held is not None or abs(step) * load.dtype.bytes < LINE_BYTES:
             # What stands behind a sum in registers is transposed with it.
             return SCATTERED_CYCLES
         return LINE_CYCLES * self.lanes

@@ -69,7 +69,7 @@ class _Vector:
         row = Block(ZERO, tiles.roles.rows[-1].extent, ZERO)
         sums = tuple(Register(f"acc_{i}_0", dtype, lanes) for i in range(row.length))
         *outer, last = tiles.roles.reduction
-        loops = [tiles.numbers.axis(axis.name, axis.extent) for axis in outer]
+        loops = tuple(tiles.numbers.axis(axis.name, axis.extent) for axis in outer)
         number = tiles.numbers.axis(f"{last.name}_o", last.extent // lanes)
         point: dict[Axis, Expr] = dict(zip(outer, loops, strict=True))
         lane = tiles.numbers.axis("lane", lanes)
@@ -79,7 +79,7 @@ class _Vector:
         keys = side_by_side(source, read, lane, last, tiles.numbers)
         point[last] = simplify(number * lanes)
         block = self._block(row, point, keys, lane, sums)
-        blocks = nested(tuple(loops), keys.around(nested((number,), (block,), SERIAL)), SERIAL)
+        blocks = nested(loops, keys.around(nested((number,), (block,), SERIAL)), SERIAL)
         begin = tuple(Fill(register, const(0, dtype)) for register in sums)
         end = tiles.finish(row, self._column, [[register] for register in sums])
         return (Declare(sums, (*begin, *blocks, *end)),)

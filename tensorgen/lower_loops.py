@@ -30,6 +30,7 @@ from tensorgen.flat import FlatStage
 from tensorgen.lane_choices import lane_choices
 from tensorgen.lane_quotients import lane_quotients, lane_shares
 from tensorgen.lane_repeats import lane_repeats
+from tensorgen.line_reads import LINE_BYTES
 from tensorgen.loop import (
     Allocate,
     Buffer,
@@ -133,10 +134,6 @@ class Joined:
         )
 
 
-LINE = 64
-"""Bytes of a line of the cache."""
-
-
 @dataclass(frozen=True, slots=True)
 class NextRow:
     """What loops ask the caches for: elements of some buffers, by number, where they are one step
@@ -159,7 +156,7 @@ class NextRow:
             Prefetch(self.buffers[number], simplify(replace_axes(index, moved) + place))
             for number, index in sorted(elements, key=lambda e: (e[0], e[1].digest))
             if self.axis in free_axes(index) and _in_order(index, lane)
-            for place in range(0, lane.extent, LINE // self.buffers[number].dtype.bytes)
+            for place in range(0, lane.extent, LINE_BYTES // self.buffers[number].dtype.bytes)
         )
 
 

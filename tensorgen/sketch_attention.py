@@ -11,6 +11,7 @@ from dataclasses import replace
 from math import prod
 
 from tensorgen.attention import Attention
+from tensorgen.line_reads import LINE_BYTES
 from tensorgen.machine import Core
 from tensorgen.packing import meets_rows_in_blocks
 from tensorgen.schedule import AttentionTile, RegisterTile, RowStages, VectorSource
@@ -20,9 +21,6 @@ from tensorgen.task import Task
 RUNTIME = (False, False)
 """No factor is known at compile time."""
 
-LINE = 64
-"""Bytes of a line of the cache."""
-
 
 def attention_estimates(
     task: Task, attention: Attention, stages: RowStages, core: Core, threads: int
@@ -30,7 +28,7 @@ def attention_estimates(
     """The schedules worth considering where the rows are worked on by `stages`, with the cycles of
     their contractions."""
     dtype = attention.scores.contraction.dtype
-    stride = row_lines(task, attention) * LINE // dtype.bytes
+    stride = row_lines(task, attention) * LINE_BYTES // dtype.bytes
     best = _by_rows(tiles_for_roles(attention.scores, attention.scores_vector, RUNTIME, core, 1))
     weighted = None
     if attention.weighted is not None:
@@ -83,7 +81,7 @@ def row_lines(task: Task, attention: Attention) -> int:
     """Lines of the cache from one row of scores to the next. An odd number of them spreads rows
     over the sets of the first-level cache."""
     longest = max(task.stages[p].axes[-1].extent for p in (attention.scored, *attention.row_stages))
-    lines: int = -(-longest * attention.scores.contraction.dtype.bytes // LINE)
+    lines: int = -(-longest * attention.scores.contraction.dtype.bytes // LINE_BYTES)
     return lines | 1
 
 

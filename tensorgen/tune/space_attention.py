@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from tensorgen.attention import Attention
+from tensorgen.line_reads import LINE_BYTES
 from tensorgen.machine import Core
 from tensorgen.schedule import AttentionTile, RegisterTile, RowStages, Schedule, VectorSource
 from tensorgen.sketch_attention import (
-    LINE,
     RUNTIME,
     block_tiles,
     inside_attention,
@@ -147,7 +147,7 @@ class AttentionSpace:
             return None
         return AttentionTile(
             block,
-            lines * LINE // element,
+            lines * LINE_BYTES // element,
             scores,
             self.stages,
             others[0] if others else None,
@@ -173,7 +173,7 @@ class AttentionSpace:
         if schedule.rows % schedule.scores.rows:
             return None
         element = self.attention.scores.contraction.dtype.bytes
-        lines = schedule.row_stride * element // LINE
+        lines = schedule.row_stride * element // LINE_BYTES
         settings: dict[str, Setting] = {
             "rows": schedule.scores.rows,
             "tiles": schedule.rows // schedule.scores.rows,
@@ -192,7 +192,7 @@ class AttentionSpace:
     def seconds(self, schedule: Schedule) -> float:
         """The estimate, a little more for each decision against the rules."""
         assert isinstance(schedule, AttentionTile)
-        lines = schedule.row_stride * self.tiles["scores "].work.element_bytes // LINE
+        lines = schedule.row_stride * self.tiles["scores "].work.element_bytes // LINE_BYTES
         cycles, against = 0.0, int(lines % 2 == 0)
         made = (schedule.scores, schedule.weighted)
         for tiles, tile in zip(self.tiles.values(), made, strict=False):
