@@ -152,11 +152,12 @@ def module_files(module: Module) -> dict[str, bytes]:
 
 
 def kernels_files(module: Module) -> dict[str, bytes]:
-    """The file with the kernels and the headers that it includes: enough to call them one by one
-    from functions written behind them."""
+    """The file with the kernels, without the steps, and the headers that it includes: enough to
+    call them one by one from functions written behind them."""
     layout = weight_layout(module)
     block = weight_block(module.constants, layout)
-    return _kernels_files(module.name, _context(module, layout, block, None))
+    context = _context(module, layout, block, None) | {"steps": None}
+    return _kernels_files(module.name, context)
 
 
 def _kernels_files(name: str, context: dict[str, object]) -> dict[str, bytes]:

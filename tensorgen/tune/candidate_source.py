@@ -82,7 +82,7 @@ def candidate_file(
 
 
 def _module(kernels: tuple[Kernel, ...], target: Target, threads: int, strict: bool) -> Module:
-    """A library of the kernels. Its own steps call them on nothing and are never run."""
+    """A library of the kernels. Its steps would call them on nothing: they are not printed."""
     most = max(len(kernel.parameters) for kernel in kernels)
     return Module(
         name=_NAME,
