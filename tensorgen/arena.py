@@ -41,6 +41,6 @@ def new_arena(size_bytes: int) -> Array:
     return aligned(np.frombuffer(pages, np.uint8), LARGE_PAGE)
 
 
-def aligned(memory: Array, alignment: int) -> Array:
-    """The bytes from the first address on that is a multiple of `alignment`."""
-    return memory[-memory.ctypes.data % alignment :]
+def aligned(memory: Array, alignment: int, place: int = 0) -> Array:
+    """The bytes from the first address on that is `place` more than a multiple of `alignment`."""
+    return memory[(place - memory.ctypes.data) % alignment :]

@@ -24,11 +24,17 @@ import numpy as np
 from tensorgen.arena import ARENA_ALIGNMENT, aligned, new_arena
 from tensorgen.openmp_runtime import brief_spinning, keep_loaded
 from tensorgen.ports import Port
+from tensorgen.target import PAGE_BYTES
 from tensorgen.types import Array, Shape, type_of
 
 LARGE_OUTPUT = 1 << 14
-"""Bytes from which on a new output is aligned like an arena: numpy's own begin anywhere in a line,
-and then every vector that is stored lies across two."""
+"""Bytes from which on a new output has its place in a page. Numpy's own large arrays begin a few
+bytes into one: then every vector that is stored lies across two lines, and lines of the output
+drive those of an input out of the first-level cache, which begins at the same place. (Planes of
+channels whole pages apart, 1x1x1 convolution of 64 channels: 4.26 -> 3.74 ms.)"""
+
+OUTPUT_PLACE = PAGE_BYTES // 2
+"""Where in a page a large output begins: at a line, and as far as can be from where arrays do."""
 
 _MISALIGNED = -2
 
@@ -299,10 +305,10 @@ def _mapped(weights: Path) -> mmap.mmap:
 
 
 def _empty(shape: Shape, dtype: np.dtype[np.generic], size_bytes: int) -> Array:
-    """A new array of any content; a large one begins with a line of the cache."""
+    """A new array of any content; a large one begins in the middle of a page."""
     if size_bytes < LARGE_OUTPUT:
         return np.empty(shape, dtype)
-    memory = aligned(np.empty(size_bytes + ARENA_ALIGNMENT, np.uint8), ARENA_ALIGNMENT)
+    memory = aligned(np.empty(size_bytes + PAGE_BYTES, np.uint8), PAGE_BYTES, OUTPUT_PLACE)
     return memory[:size_bytes].view(dtype).reshape(shape)
 
 

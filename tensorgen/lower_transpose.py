@@ -28,10 +28,8 @@ from tensorgen.loop import (
 )
 from tensorgen.lower_loops import Span, replace_axes, spans
 from tensorgen.simplify import affine, simplify
+from tensorgen.target import PAGE_BYTES
 from tensorgen.types import int64
-
-PAGE = 4096
-"""Bytes of a page of memory."""
 
 COPIED_BYTES = 16 << 10
 """Rows are copied if they leave room for other things in a first-level cache."""
@@ -61,7 +59,7 @@ def side_by_side(
     size = row.extent * column.extent
     apart = affine(index).coefficient(row) * element
     fits = column.extent * element > LINE_BYTES and size * element <= COPIED_BYTES
-    if row.extent == 1 or apart % PAGE or not fits:
+    if row.extent == 1 or apart % PAGE_BYTES or not fits:
         return RowsRead(source, index)
     buffer = numbers.buffer("side_by_side", source.dtype, size, Space.STACK)
     i, j = numbers.axis(row.name, row.extent), numbers.axis(column.name, column.extent)

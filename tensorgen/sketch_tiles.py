@@ -25,6 +25,7 @@ from tensorgen.row_blocks import block_cycles, blocks_in_place, row_blocks
 from tensorgen.schedule import RegisterTile, VectorSource
 from tensorgen.shares import Work, busiest, cycles_of
 from tensorgen.simplify import affine
+from tensorgen.target import PAGE_BYTES
 from tensorgen.task import Task
 from tensorgen.tile_costs import (
     TiledWork,
@@ -273,7 +274,7 @@ class TileSketch:
             schedule,
             ahead=self._ahead_pays(schedule),
             panels_ahead=panels_ahead,
-            epilogue_ahead=self._epilogue_pays(),
+            epilogue_ahead=self._epilogue_pays(schedule),
         )
         served = self._second_serves(schedule)
         return schedule if served else self._in_blocks(schedule)
@@ -290,12 +291,14 @@ class TileSketch:
         read = self.work.vector_bytes if along else self.work.row_bytes
         return self.core.passes_by(read) and self.may_ask_ahead(schedule.source)
 
-    def _epilogue_pays(self) -> bool:
-        """Whether the epilogue reads more beside the sums than the second-level cache holds with
-        the result."""
+    def _epilogue_pays(self, schedule: RegisterTile) -> bool:
+        """Whether the second-level cache does not hold the result with what the epilogue reads
+        beside the sums, and that is something, or each row of a tile is stored in a page of its
+        own."""
         work = self.work
         far = (work.residuals + 1) * work.result_bytes > self.core.near_bytes
-        return work.residuals > 0 and far and self.may_ask_for_epilogue
+        pages = work.contiguous and schedule.vectors_outer and work.result_distance >= PAGE_BYTES
+        return far and (work.residuals > 0 or pages) and self.may_ask_for_epilogue
 
     @property
     def may_ask_for_epilogue(self) -> bool:
@@ -394,7 +397,9 @@ class TileSketch:
         """The same tile with its rows packed in blocks."""
         for blocked in row_blocks(self.work, schedule, self.core, self.threads):
             ahead = _panels_pay(self.roles, self.work, blocked, self.core)
-            found = replace(blocked, panels_ahead=ahead, epilogue_ahead=self._epilogue_pays())
+            found = replace(
+                blocked, panels_ahead=ahead, epilogue_ahead=self._epilogue_pays(blocked)
+            )
             yield Estimate(found, self.cycles(found))
 
     def may_share_rows(self, source: VectorSource) -> bool:

@@ -22,6 +22,7 @@ from tensorgen.prologue_costs import factor_bytes
 from tensorgen.schedule import RegisterTile, VectorSource
 from tensorgen.shares import Work, cycles_of, merged, repeated
 from tensorgen.simplify import Affine, affine
+from tensorgen.target import PAGE_BYTES
 
 MULTIPLY_ADD_LATENCY = 4.25
 CLOSE_CHAINS, LOST_SLOT = 6.0, 0.25
@@ -60,8 +61,9 @@ CUT_LINE = 12.0
 """Cycles that it takes to come back to a line of which the panel before has read or stored the
 first part, where lines collide in the first-level cache."""
 
-PAGE_BYTES = 4096
-"""Bytes of a page."""
+INSIDE_LINE = 0.5
+"""How often operands begin inside a line, so that panels of whole lines do, too: those that a
+library makes itself do not, those of its callers nearly always."""
 
 SECOND_SHARE = 0.7
 """The part of the second-level cache's bandwidth that tiles get: their lines are not one stream."""
@@ -331,7 +333,7 @@ def tile_cycles(
     step += late
     step += work.far_cycles(schedule, rows, core)
     cycles = work.depth * step + _end_cycles(work, core, rows, columns)
-    cycles += CUT_LINE * _cut_lines(work, schedule, rows, width)
+    cycles += CUT_LINE * _cut_lines(work, schedule, rows, width, core)
     cycles += CUT_LINE * _torn_lines(work, columns, core)
     cycles += core.costs.result_line * _jumped_lines(work, schedule, rows, columns, core)
     if schedule.depth:
@@ -358,18 +360,23 @@ def _jumped_lines(
     return lines / 2 if schedule.epilogue_ahead else lines
 
 
-def _cut_lines(work: TiledWork, schedule: RegisterTile, rows: int, width: int) -> float:
+def _cut_lines(work: TiledWork, schedule: RegisterTile, rows: int, width: int, core: Core) -> float:
     """Lines to which one tile of so many rows comes back: of results, and its share of those that
-    the tiles of a panel read in place, or that it is packed from."""
-    if not schedule.vectors_outer or width * work.element_bytes % LINE_BYTES == 0:
+    the tiles of a panel read in place, or that it is packed from. Where panels are whole lines,
+    they still are if a caller's array begins inside one: that costs where lines so far apart have
+    one place in the first-level cache, and come from beyond the second."""
+    if not schedule.vectors_outer:
         return 0.0
+    inside = width * work.element_bytes % LINE_BYTES != 0
     cut = 0.0
     if work.contiguous and _collide(work.outer_rows * work.rows, work.result_distance):
-        cut += rows
+        cut += rows if inside else 0.0
     distance, steps = work.vector_steps
     if schedule.source is not VectorSource.PACKED and distance >= LINE_BYTES:
+        pages = distance % PAGE_BYTES == 0 and work.vector_bytes > core.near_bytes
+        share = 1.0 if inside else INSIDE_LINE if pages else 0.0
         tiles = work.outer_rows * -(-work.rows // schedule.rows)
-        cut += work.depth / tiles if _collide(steps, distance) else 0.0
+        cut += share * work.depth / tiles if _collide(steps, distance) else 0.0
     return cut
 
 

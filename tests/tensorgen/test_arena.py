@@ -71,3 +71,4 @@ def test_bytes_from_an_aligned_address_on_are_the_same_memory() -> None:
     part[0] = 1
     assert memory.sum() == 1
     assert part.ctypes.data % 128 == 0
+    assert aligned(memory, 128, 96).ctypes.data % 128 == 96

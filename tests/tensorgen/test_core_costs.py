@@ -17,6 +17,7 @@ from tensorgen.task import Task
 from tensorgen.tile_costs import (
     ALL_COLUMNS,
     CUT_LINE,
+    INSIDE_LINE,
     MULTIPLY_ADD_LATENCY,
     least_step,
     tile_cycles,
@@ -271,6 +272,28 @@ def test_groups_that_share_lines_of_results_come_back_to_them() -> None:
         replace(work, result_distance=12544),
     ):
         assert torn - tile_cycles(other, tile, core, 4, 56) == CUT_LINE * 56
+
+
+def test_panels_of_whole_lines_are_cut_where_arrays_begin_inside_one() -> None:
+    """Channels lie 49 pages apart, and no cache of a core holds them: half of all operands are said
+    to begin inside a line."""
+    task = convolution((224, 224), (1, 1), channels=(64, 64))
+    contraction, core = contraction_of(task), costing()
+    assert contraction is not None
+    tile = next(
+        t for t in estimates_of(task, core, 1)
+        if (t.rows, t.vectors, t.source) == (13, 1, VectorSource.DIRECT) and t.vectors_outer
+    )  # fmt: skip
+    roles = assign_roles(contraction, tile.vector_operand)
+    far = tiled_work(roles, tile.vector_operand, core.dialect, 1)
+    near = replace(far, vector_bytes=1 << 18)
+    difference = tile_cycles(far, tile, core, 13, 16) - tile_cycles(near, tile, core, 13, 16)
+    assert difference == pytest.approx(CUT_LINE * INSIDE_LINE * 64 / 5)
+    inside = replace(tile, vectors_outer=False)
+    assert tile_cycles(far, inside, core, 13, 16) == tile_cycles(near, inside, core, 13, 16)
+    best = cheapest_tile(task, contraction, core, 1)
+    assert best is not None
+    assert best.schedule.vectors > 1, "tiles of one vector read each line twice"
 
 
 def test_results_turned_into_planes_store_in_the_pages_of_all_columns() -> None:

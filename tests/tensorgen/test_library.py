@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from tensorgen.arena import ARENA_ALIGNMENT
 from tensorgen.build import build_library, find_compiler, supports_openmp
-from tensorgen.library import InputError, Library, RunError
+from tensorgen.library import OUTPUT_PLACE, InputError, Library, RunError
 from tensorgen.ports import Port
-from tensorgen.target import host_target
+from tensorgen.target import PAGE_BYTES, host_target
 from tensorgen.types import DTYPES, DType, TensorType, float32, int32
 
 HOST = host_target()
@@ -69,8 +69,8 @@ def factor(value: int) -> NDArray[np.int32]:
     return np.array(value, np.int32)
 
 
-def test_large_new_outputs_begin_with_a_line(cache: Path) -> None:
-    """And others are plain arrays, which are quicker to make."""
+def test_large_new_outputs_begin_in_the_middle_of_a_page(cache: Path) -> None:
+    """That is where a line begins. Others are plain arrays, which are quicker to make."""
     source = SCALE.replace("scale_run", "large_run")
     path = build_library({"large.c": source}, target=HOST, cache=cache)
     large, small = TensorType(float32, (64, 65)), TensorType(float32, (4, 5))
@@ -79,7 +79,8 @@ def test_large_new_outputs_begin_with_a_line(cache: Path) -> None:
     assert [(array.dtype, array.shape) for array in made] == [
         (port.type.dtype.numpy, port.type.shape) for port in outputs
     ]
-    assert made[0].ctypes.data % ARENA_ALIGNMENT == 0
+    assert made[0].ctypes.data % PAGE_BYTES == OUTPUT_PLACE
+    assert OUTPUT_PLACE % ARENA_ALIGNMENT == 0
     assert all(array.flags.c_contiguous and array.flags.writeable for array in made)
     assert made[1].base is None
 

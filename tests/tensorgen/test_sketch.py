@@ -37,7 +37,7 @@ from tensorgen.sketch import (
     loop_schedule,
     shared_rows,
 )
-from tensorgen.sketch_tiles import cheapest, cheapest_tile, register_tiles
+from tensorgen.sketch_tiles import cheapest, cheapest_tile, register_tiles, tile_sketches
 from tensorgen.sketch_winograd import winograd_tiles
 from tensorgen.target import Target
 from tensorgen.task import Task
@@ -159,6 +159,23 @@ def test_few_tiles_ask_for_the_next_vectors(channels: tuple[int, int], ahead: bo
     assert isinstance(tile, RegisterTile)
     assert tile.source is VectorSource.DIRECT
     assert tile.ahead is ahead
+
+
+@pytest.mark.parametrize(
+    ("plane", "outer", "asked"),
+    [(224, True, True), (224, False, False), (56, True, False), (28, True, False)],
+)
+def test_results_far_away_are_asked_for_where_each_row_has_a_page(
+    plane: int, outer: bool, asked: bool
+) -> None:
+    """One vector tile after the other stores in the pages of all rows; along a row, or where the
+    second cache holds the result, nobody asks."""
+    task = convolution((plane, plane), (1, 1), channels=(16, 32))
+    contraction, core = contraction_of(task), typical_core("avx512")
+    assert contraction is not None
+    sketch = next(tile_sketches(task, contraction, core, 1))
+    tile = sketch.by_rule(VectorSource.DIRECT, 13, 1, turned_order=not outer)
+    assert (tile.vectors_outer, tile.epilogue_ahead) == (outer, asked)
 
 
 @pytest.mark.parametrize("isa", ["avx2", "avx512"])
