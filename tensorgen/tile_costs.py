@@ -40,7 +40,7 @@ CONFLICTING_LINE, LOST_LINE = 4.0, 9.0
 """Loads that the first vector of a line in place costs where it collides with those of other steps
 in the first-level cache, and in the second one, too."""
 
-CACHE_PERIOD, CACHE_WAYS = 4096, 8
+CACHE_PERIOD, CACHE_WAYS = PAGE_BYTES, 8
 """Addresses this many bytes apart share a set of the first-level cache. It has so many ways, and
 the second one at least as many."""
 
