@@ -369,8 +369,8 @@ def _cut_lines(work: TiledWork, schedule: RegisterTile, rows: int, width: int, c
         return 0.0
     inside = width * work.element_bytes % LINE_BYTES != 0
     cut = 0.0
-    if work.contiguous and _collide(work.outer_rows * work.rows, work.result_distance):
-        cut += rows if inside else 0.0
+    if inside and work.contiguous:
+        cut += rows if _collide(work.outer_rows * work.rows, work.result_distance) else 0.0
     distance, steps = work.vector_steps
     if schedule.source is not VectorSource.PACKED and distance >= LINE_BYTES:
         pages = distance % PAGE_BYTES == 0 and work.vector_bytes > core.near_bytes

@@ -162,15 +162,15 @@ def test_few_tiles_ask_for_the_next_vectors(channels: tuple[int, int], ahead: bo
 
 
 @pytest.mark.parametrize(
-    ("plane", "outer", "asked"),
-    [(224, True, True), (224, False, False), (56, True, False), (28, True, False)],
+    ("plane", "channels", "outer", "asked"),
+    [(224, 32, True, True), (224, 32, False, False), (56, 32, True, False), (28, 512, True, False)],
 )
 def test_results_far_away_are_asked_for_where_each_row_has_a_page(
-    plane: int, outer: bool, asked: bool
+    plane: int, channels: int, outer: bool, asked: bool
 ) -> None:
-    """One vector tile after the other stores in the pages of all rows; along a row, or where the
-    second cache holds the result, nobody asks."""
-    task = convolution((plane, plane), (1, 1), channels=(16, 32))
+    """One vector tile after the other stores in the pages of all rows; along a row, where the
+    second cache holds the result, or where rows share pages, nobody asks."""
+    task = convolution((plane, plane), (1, 1), channels=(16, channels))
     contraction, core = contraction_of(task), typical_core("avx512")
     assert contraction is not None
     sketch = next(tile_sketches(task, contraction, core, 1))
