@@ -49,7 +49,7 @@ from tensorgen.module_spec import (
     SelfTest,
     WeightMode,
 )
-from tensorgen.module_steps import in_team, steps_of
+from tensorgen.module_steps import Steps, in_team, steps_of
 from tensorgen.module_text import (
     call_text,
     comment_text,
@@ -120,7 +120,7 @@ def module_files(module: Module) -> dict[str, bytes]:
     self_test = module.self_test
     test = None if self_test is None else self_test_layout(module, self_test)
     context = _context(module, layout, block, test)
-    files = _kernels_files(name, context)
+    files = _kernels_files(name, context, steps_of(module))
     files[f"{name}.c"] = _rendered("entry.c.j2", context)
     match module.weights:
         case "c" if module.constants:
@@ -156,11 +156,11 @@ def kernels_files(module: Module) -> dict[str, bytes]:
     call them one by one from functions written behind them."""
     layout = weight_layout(module)
     block = weight_block(module.constants, layout)
-    context = _context(module, layout, block, None) | {"steps": None}
-    return _kernels_files(module.name, context)
+    return _kernels_files(module.name, _context(module, layout, block, None), None)
 
 
-def _kernels_files(name: str, context: dict[str, object]) -> dict[str, bytes]:
+def _kernels_files(name: str, context: dict[str, object], steps: Steps | None) -> dict[str, bytes]:
+    context["steps"] = steps
     files = {f"{name}_kernels.c": _rendered("kernels.c.j2", context)}
     context["kernels_sha256"] = file_digest(files[f"{name}_kernels.c"])
     files[f"{name}.h"] = _rendered("header.h.j2", context)
@@ -238,7 +238,6 @@ def _context(
             kernel.name: tuple(map(_declared, kernel.parameters)) for kernel in module.kernels
         },
         "in_team": in_team(module),
-        "steps": steps_of(module),
         "unused": _unused_parameters(module),
         "sources": tuple(flags),
         "objects": " ".join(f"{Path(source).stem}.o" for source in flags),

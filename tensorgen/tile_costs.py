@@ -369,14 +369,15 @@ def _cut_lines(work: TiledWork, schedule: RegisterTile, rows: int, width: int, c
         return 0.0
     inside = width * work.element_bytes % LINE_BYTES != 0
     cut = 0.0
-    if inside and work.contiguous:
-        cut += rows if _collide(work.outer_rows * work.rows, work.result_distance) else 0.0
+    if inside and work.contiguous and _collide(work.outer_rows * work.rows, work.result_distance):
+        cut += rows
     distance, steps = work.vector_steps
-    if schedule.source is not VectorSource.PACKED and distance >= LINE_BYTES:
-        pages = distance % PAGE_BYTES == 0 and work.vector_bytes > core.near_bytes
-        share = 1.0 if inside else INSIDE_LINE if pages else 0.0
+    in_lines = schedule.source is not VectorSource.PACKED and distance >= LINE_BYTES
+    if in_lines and _collide(steps, distance):
+        far_pages = distance % PAGE_BYTES == 0 and work.vector_bytes > core.near_bytes
+        share = 1.0 if inside else INSIDE_LINE if far_pages else 0.0
         tiles = work.outer_rows * -(-work.rows // schedule.rows)
-        cut += share * work.depth / tiles if _collide(steps, distance) else 0.0
+        cut += share * work.depth / tiles
     return cut
 
 
