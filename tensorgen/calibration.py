@@ -143,7 +143,7 @@ def _with_own_caches(target: Target) -> Target:
         )
     return replace(
         target,
-        cores=host.cores, maker=host.maker,
+        cores=host.cores, maker=host.maker, family=host.family,
         l1_bytes=host.l1_bytes, l2_bytes=host.l2_bytes, l3_bytes=host.l3_bytes,
     )  # fmt: skip
 

@@ -16,10 +16,12 @@ class CoreCosts:
     A clock of the core has `clock` cycles: it counts where something has to be ready. To permute a
     vector takes `shuffle` cycles. A tile that reads several rows side by side waits `row_line`
     cycles for each of their lines. An element that is broadcast from memory takes `broadcast` times
-    the loads that the instruction set's table says. For each sum that a tile has beyond
+    the loads that the instruction set's table says, and one that is not in a panel `in_place` loads
+    more. For each sum that a tile has beyond
     `READY_SUMS`, it waits for `sum_wait` cycles. To read and write a vector of partial sums takes
     `partial_sum` cycles. A vector that a step of a tile reads from the second cache takes
-    `second_vector` cycles more. Of the time in which packed elements of inner loops arrive from
+    `second_vector` cycles more. Of lines that come from there in no order, one in `second_line`
+    cycles does. Of the time in which packed elements of inner loops arrive from
     beyond the second cache, one after the other, the part `stream` is waited for, though the core
     itself asks for them in time; so is the part `streamed` of the shorter of two times, of
     arithmetic and of filtered weights that arrive for it, in more than one line a step. An element
@@ -32,9 +34,11 @@ class CoreCosts:
     shuffle: float = 1.0
     row_line: float = 0.0
     broadcast: float = 1.0
+    in_place: float = 0.4
     sum_wait: float = 0.0
     partial_sum: float = 4.0
     second_vector: float = 0.0
+    second_line: float = 0.0
     stream: float = 0.0
     streamed: float = 0.2
     packed: float = 0.0

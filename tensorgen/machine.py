@@ -14,7 +14,7 @@ from math import inf
 from tensorgen.core_costs import COST_NAMES, TYPICAL_COSTS, CoreCosts
 from tensorgen.dialects import VectorDialect, vector_dialect
 from tensorgen.line_reads import LINE_BYTES
-from tensorgen.target import Isa
+from tensorgen.target import PAGE_BYTES, Isa
 from tensorgen.types import DType, float32
 
 LEVEL_NAMES = ("L1", "L2", "L3", "memory")
@@ -28,6 +28,9 @@ SHARED_PANEL = 1.5
 """How many times longer than in order a vector of a panel takes to come from a shared cache or from
 memory, where rows of other operands are read between its own. With it, tiles whose panels have one
 to three MiB rank as they measure."""
+
+MOST_WAYS = 12
+"""Ways of the largest first-level caches that have the same sets for all pages."""
 
 READY_SUMS = 12
 """Sums of a tile that are zeroed and stored while others are summed up."""
@@ -127,7 +130,7 @@ class Core:
 
     A cycle is the time in which it multiplies and adds as many vectors as the dialect says. `loads`
     are, from the nearest level, the bytes of a panel that is read from it and what one vector of it
-    costs, in loads from the first cache. `far` are the levels beyond the second cache, which has
+    costs, in loads from the first cache, in which `first_ways` lines share a set. `far` are the levels beyond the second cache, which has
     `second_cache` bytes (0 if there is none): what they hold, and the bytes that arrive in a cycle.
     Threads wait for each other behind a loop that they share for `barrier` cycles. A whole run
     moves `traffic` bytes. `costs` are those of single things.
@@ -136,6 +139,7 @@ class Core:
     dialect: VectorDialect
     frequency: float
     loads: tuple[tuple[float, float], ...]
+    first_ways: int
     second_cache: int
     far: tuple[tuple[float, float], ...]
     barrier: float
@@ -217,6 +221,7 @@ class Core:
             dialect,
             frequency,
             tuple(loads),
+            _first_ways(first),
             second,
             far,
             barrier,
@@ -230,6 +235,11 @@ class Core:
             if panel <= size:
                 return cost
         return self.loads[-1][1]
+
+
+def _first_ways(first: Level) -> int:
+    """Lines of a first-level cache with one place in their pages: its sets are told by that."""
+    return int(min(max(first.bytes // PAGE_BYTES, 1), MOST_WAYS))
 
 
 def _spread(amount: float, sizes: Iterable[float]) -> Iterator[float]:

@@ -47,7 +47,8 @@ class Target:
     gcc and clang. `compiler_prefix` starts the names of the GNU tools for this target on other
     machines. A target that is not `hosted` has no operating system to load a library. A piece of
     memory has less than 2**(`address_bits` - 1) bytes there. `maker` is who made the processor, in
-    its own word; "" if anybody may have.
+    its own word, and `family` the number of its kind among those of this maker; "" and 0 if it may
+    be anybody's and of any kind.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Target:
     hosted: bool = True
     address_bits: int = 64
     maker: str = ""
+    family: int = 0
 
     @staticmethod
     def named(name: str) -> Target:
@@ -206,7 +208,7 @@ def host_target(host: Host | None = None) -> Target:
     """
     if host is None:
         host = this_host()
-    target = replace(_best_target(host), maker=_maker(host))
+    target = replace(_best_target(host), maker=_maker(host), family=_family(host))
     caches = _cache_sizes(host)
     if caches is None:
         return replace(target, cores=host.usable_cores)
@@ -244,6 +246,14 @@ def _maker(host: Host) -> str:
     """The word that x86 processors have for who made them; "" for one that does not tell."""
     words = _cpuinfo_words(host, "vendor_id")
     return next(iter(words)) if len(words) == 1 else ""
+
+
+def _family(host: Host) -> int:
+    """The number that x86 processors have for their kind, as /proc/cpuinfo shows it; 0 for one that
+    does not tell."""
+    words = _cpuinfo_words(host, "cpu family")
+    word = next(iter(words), "")
+    return int(word) if len(words) == 1 and word.isascii() and word.isdecimal() else 0
 
 
 def _x86_features(host: Host) -> frozenset[str]:

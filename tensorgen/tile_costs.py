@@ -32,17 +32,16 @@ before are ready only just in time. (Measured: 4 x 2 sums of 8 lanes take 4.29 c
 TILE_OVERHEAD = 24.0
 """Cycles to set up a tile: pointers, zeroing, loop control."""
 
-IN_PLACE_BROADCAST, CONFLICTING_BROADCAST = 0.4, 5.5
-"""Loads by which one broadcast element costs more than from a panel: in place, and in place with
-rows that collide in the first-level cache."""
+CONFLICTING_BROADCAST = 5.5
+"""Loads by which one broadcast element costs more than from a panel, in place with rows that collide
+in the first-level cache."""
 
 CONFLICTING_LINE, LOST_LINE = 4.0, 9.0
 """Loads that the first vector of a line in place costs where it collides with those of other steps
 in the first-level cache, and in the second one, too."""
 
-CACHE_PERIOD, CACHE_WAYS = PAGE_BYTES, 8
-"""Addresses this many bytes apart share a set of the first-level cache. It has so many ways, and
-the second one at least as many."""
+SECOND_WAYS = 8
+"""Lines that share a set of the second-level cache, at least."""
 
 MISSED_LOAD = 1.0
 """Loads that a vector in place, or a line of rows, costs more where the first-level cache has lost
@@ -168,6 +167,15 @@ class TiledWork:
         return lines / (
             self.outer_columns * -(-self.columns // (schedule.vectors * schedule.lanes))
         )
+
+    def scattered_lines(self, schedule: RegisterTile, rows: int, core: Core) -> float:
+        """Lines that one step reads of vectors in place, and no step before it, which the next ones
+        do not go on with."""
+        distance, _ = self.vector_steps
+        if schedule.source is not VectorSource.DIRECT or distance < LINE_BYTES:
+            return 0.0
+        width = schedule.vectors * schedule.lanes
+        return self.vector_reads.lines(width, self._remembered(schedule, rows, core))
 
     def far_cycles(self, schedule: RegisterTile, rows: int, core: Core) -> float:
         """Cycles that one step waits for lines of the factor of the inner loop where these lie
@@ -302,7 +310,7 @@ def tile_cycles(
     width = schedule.vectors * dialect.lanes
     depth = schedule.depth or work.depth
     load = core.vector_load(depth * width * work.element_bytes)
-    broadcast = core.broadcast + _in_place_cost(work, schedule)
+    broadcast = core.broadcast + _in_place_cost(work, schedule, core)
     vectors = -(-columns // dialect.lanes)
     loads = rows * broadcast + vectors * load
     moved = work.step_bytes(schedule, rows, core)
@@ -322,6 +330,7 @@ def tile_cycles(
     step = max(least_step(core, rows, vectors), loads / dialect.loads_per_cycle)
     if lost:
         step = max(step, moved / second_bytes(core, work.element_bytes))
+        step = max(step, core.costs.second_line * work.scattered_lines(schedule, rows, core))
     # Blocks of sums are such that their panels stay in the first cache.
     again = lost and not schedule.depth
     if not schedule.vectors_outer:
@@ -369,11 +378,12 @@ def _cut_lines(work: TiledWork, schedule: RegisterTile, rows: int, width: int, c
         return 0.0
     inside = width * work.element_bytes % LINE_BYTES != 0
     cut = 0.0
-    if inside and work.contiguous and _collide(work.outer_rows * work.rows, work.result_distance):
+    results = work.outer_rows * work.rows
+    if inside and work.contiguous and _collide(core, results, work.result_distance):
         cut += rows
     distance, steps = work.vector_steps
     in_lines = schedule.source is not VectorSource.PACKED and distance >= LINE_BYTES
-    if in_lines and _collide(steps, distance):
+    if in_lines and _collide(core, steps, distance):
         far_pages = distance % PAGE_BYTES == 0 and work.vector_bytes > core.near_bytes
         share = 1.0 if inside else INSIDE_LINE if far_pages else 0.0
         tiles = work.outer_rows * -(-work.rows // schedule.rows)
@@ -436,26 +446,32 @@ def _line_cost(steps: tuple[int, int], core: Core) -> float:
     """Loads that the first element of a line costs which is read in place by steps of so many
     bytes, so many of them; 0 if no lines collide."""
     distance, count = steps
-    if distance < LINE_BYTES or not _collide(count, distance):
+    if distance < LINE_BYTES or not _collide(core, count, distance):
         return 0.0
-    period = core.second_cache // CACHE_WAYS
-    lost = period and _collide(count, distance, period)
+    period = core.second_cache // SECOND_WAYS
+    lost = period and _share_sets(count, distance, period, SECOND_WAYS)
     return LOST_LINE if lost else CONFLICTING_LINE
 
 
-def _in_place_cost(work: TiledWork, schedule: RegisterTile) -> float:
+def _in_place_cost(work: TiledWork, schedule: RegisterTile, core: Core) -> float:
     """Loads by which one broadcast element costs more where it is not read from a panel."""
     if not work.reads_rows_in_place(schedule) or work.row_distance is None:
         return 0.0
-    collide = _collide(schedule.rows, work.row_distance)
-    return CONFLICTING_BROADCAST if collide else IN_PLACE_BROADCAST
+    collide = _collide(core, schedule.rows, work.row_distance)
+    return CONFLICTING_BROADCAST if collide else core.costs.in_place
 
 
-def _collide(count: int, distance: int, period: int = CACHE_PERIOD) -> bool:
-    """Whether `count` places, `distance` bytes apart, drive each other out of a cache in which
-    addresses a `period` apart share a set: those a multiple of a large power of two apart share a
-    few of its sets."""
-    lines = CACHE_WAYS * (period // gcd(max(distance, LINE_BYTES), period))
+def _collide(core: Core, count: int, distance: int) -> bool:
+    """Whether `count` places, `distance` bytes apart, drive each other out of the first-level
+    cache."""
+    return _share_sets(count, distance, PAGE_BYTES, core.first_ways)
+
+
+def _share_sets(count: int, distance: int, period: int, ways: int) -> bool:
+    """Whether so many places drive each other out of a cache in which addresses a `period` apart
+    share a set of so many `ways`: those a multiple of a large power of two apart share a few of its
+    sets."""
+    lines = ways * (period // gcd(max(distance, LINE_BYTES), period))
     return count > lines * 3 // 4
 
 

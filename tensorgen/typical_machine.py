@@ -47,9 +47,19 @@ class _Kind:
 
 _KINDS = {
     # Half a vector of 512 bits is stored in a clock; a thread beside it has half of the queue.
-    ("x86-64-v4", ""): _Kind((32.0, 24.0, 5.0), costs=CoreCosts(sum_wait=3.5)),
-    # Two vectors of 512 bits are multiplied in a clock, so that a cycle is half of one.
-    ("x86-64-v4", "GenuineIntel"): _Kind(
+    ("x86-64-v4", "", 0): _Kind((32.0, 24.0, 5.0), costs=CoreCosts(sum_wait=3.5)),
+    # Zen 5 multiplies two vectors of 512 bits in a clock, so that a cycle is half of one, and loads
+    # two, whole ones or elements that it broadcasts.
+    ("x86-64-v4", "AuthenticAMD", 26): _Kind(
+        (31.0, 13.6, 4.7),
+        8.4e9,
+        5.0,
+        0.45e-6,
+        0.2e-6,
+        costs=CoreCosts(clock=2.0, broadcast=2.0, in_place=0.0, second_line=4.5),
+    ),
+    # Two vectors of 512 bits are multiplied in a clock, as on Zen 5.
+    ("x86-64-v4", "GenuineIntel", 0): _Kind(
         (22.0, 4.4, 2.3),
         4.0e9,
         16.0,
@@ -70,22 +80,26 @@ _KINDS = {
             crossing_line=100.0,
         ),
     ),
-    ("x86-64-v3", "GenuineIntel"): _Kind((30.0, 10.0, 4.0), 2.5e9, 10.0, 1.3e-6, 0.35e-6),
-    ("x86-64-v2", ""): _Kind((16.0, 8.0, 5.0)),
-    ("aarch64", ""): _Kind((16.0, 8.0, 4.0)),
-    ("armv7", ""): _Kind((16.0, 8.0, 4.0)),
+    ("x86-64-v3", "GenuineIntel", 0): _Kind((30.0, 10.0, 4.0), 2.5e9, 10.0, 1.3e-6, 0.35e-6),
+    ("x86-64-v2", "", 0): _Kind((16.0, 8.0, 5.0)),
+    ("aarch64", "", 0): _Kind((16.0, 8.0, 4.0)),
+    ("armv7", "", 0): _Kind((16.0, 8.0, 4.0)),
 }
-"""Kinds by target and maker: measured on servers with Zen 4 and with Sapphire Rapids cores;
-narrower paths where vectors are shorter."""
+"""Kinds by target, maker and the least number of the processor's family: measured on servers with
+Zen 4, Zen 5 and Sapphire Rapids cores; narrower paths where vectors are shorter."""
 
 _ANY = _Kind((32.0, 16.0, 5.0))
 
 
 def _kind_of(target: Target) -> _Kind:
     for maker in (target.maker, ""):
-        found = _KINDS.get((target.name, maker))
-        if found is not None:
-            return found
+        found = [
+            (least, kind)
+            for (name, made_by, least), kind in _KINDS.items()
+            if name == target.name and made_by == maker and least <= target.family
+        ]
+        if found:
+            return max(found, key=lambda row: row[0])[1]
     return _ANY
 
 

@@ -144,6 +144,7 @@ def _work_document(work: Work) -> Document:
     return {
         "target": target.name,
         "maker": target.maker,
+        "family": target.family,
         "sizes": [target.cores, target.l1_bytes, target.l2_bytes, target.l3_bytes],
         "threads": work.threads,
         "strict": work.strict,
@@ -151,9 +152,9 @@ def _work_document(work: Work) -> Document:
 
 
 def _work_of(document: Document) -> Work:
-    """Only the sizes and the maker of a target may be another machine's: instructions and flags of
-    the compiler are those that its name stands for here."""
-    known_only(document, ("target", "maker", "sizes", "threads", "strict"), "work")
+    """Only the sizes, maker and family of a target may be another machine's: instructions and flags
+    of the compiler are those that its name stands for here."""
+    known_only(document, ("target", "maker", "family", "sizes", "threads", "strict"), "work")
     name, sizes = text_in(document, "target"), _list(document.get("sizes"), "sizes")
     if len(sizes) != 4:
         raise unexpected("sizes", "cores and three sizes of caches", sizes)
@@ -166,7 +167,7 @@ def _work_of(document: Document) -> Work:
     except TargetError as error:
         raise FieldError(one_line(error)) from None
     target = replace(
-        named, maker=_short(document, "maker", 0), cores=cores,
+        named, maker=_short(document, "maker", 0), family=whole_in(document, "family"), cores=cores,
         l1_bytes=first, l2_bytes=second, l3_bytes=third,
     )  # fmt: skip
     threads = whole_in(document, "threads", 1)
