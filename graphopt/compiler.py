@@ -48,6 +48,7 @@ from tensorgen.module_spec import Input as InputPlace
 from tensorgen.module_spec import Output as OutputPlace
 from tensorgen.ports import Port, c_identifier
 from tensorgen.schedule import RegisterTile, Schedule
+from tensorgen.scratch import scratch_layout
 from tensorgen.sketch import default_schedule, shared_rows
 from tensorgen.target import Target
 from tensorgen.task import Task
@@ -385,7 +386,9 @@ def _packed_inputs(
 
 
 def _plan(layout: Layout, kernels: Mapping[Task, _Entry], threads: int) -> ArenaUse:
-    scratch = [sum(_scratch_sizes(kernels[step.task].lowered, threads)) for step in layout.steps]
+    scratch = [
+        scratch_layout(kernels[step.task].lowered.kernel, threads).size for step in layout.steps
+    ]
 
     def may_take_over(number: int, value: Value) -> bool:
         step = layout.steps[number]
@@ -396,23 +399,11 @@ def _plan(layout: Layout, kernels: Mapping[Task, _Entry], threads: int) -> Arena
     return plan_storage(layout, scratch, may_take_over)
 
 
-def _scratch_sizes(lowered: Lowered, threads: int) -> list[int]:
-    """Bytes of each scratch buffer for all threads, rounded to the alignment."""
-    return [
-        -(-buffer.size * buffer.dtype.bytes * buffer.copies(threads) // 64) * 64
-        for buffer in lowered.kernel.scratch
-    ]
-
-
 def _scratch_places(
     lowered: Lowered, arena: ArenaUse, number: int, threads: int
 ) -> tuple[Place, ...]:
-    places: list[Place] = []
-    offset = arena.scratch.get(number, 0)
-    for size in _scratch_sizes(lowered, threads):
-        places.append(Arena(offset))
-        offset += size
-    return tuple(places)
+    begin = arena.scratch.get(number, 0)
+    return tuple(Arena(begin + place) for place in scratch_layout(lowered.kernel, threads).places)
 
 
 def _place(

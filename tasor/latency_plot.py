@@ -21,6 +21,9 @@ _MOST_TICKS = 6
 _ROOM = 0.08
 """Part of the span of times that is left free above and below."""
 
+_LEAST_SPAN = 1e-300
+"""Values nearer to each other than this have no numbers for lines between them."""
+
 PLOT_STYLE = """\
 svg.latency { display: block; width: 100%; height: auto; }
 svg.latency text { font: 11px system-ui, sans-serif; fill: var(--faint); }
@@ -88,9 +91,9 @@ def latency_svg(
 
 
 def _axis(low: float, high: float, start: float, end: float, *, room: float) -> _Axis:
-    """An axis that holds both values, also where they are one."""
-    if high - low <= 1e-9 * abs(high):
-        high = low + (abs(low) * 0.1 or 1.0)
+    """An axis that holds both values, also where they are one or no numbers lie between them."""
+    if high - low <= max(1e-9 * abs(high), _LEAST_SPAN):
+        high = low + (1.0 if abs(low) < 100 * _LEAST_SPAN else abs(low) * 0.1)
     span = high - low
     return _Axis(low - room * span, high + room * span, start, end)
 

@@ -16,6 +16,7 @@ from tensorgen.lane_vectors import STREAM_FENCE, STREAM_FUNCTION
 from tensorgen.loop import LoopKernel, Space, has_parallel_loop
 from tensorgen.module_spec import Kernel, Parameter
 from tensorgen.module_text import comment_text
+from tensorgen.scratch import scratch_layout
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,8 @@ def emit_kernel(
     declared `restrict`.
     """
     parallel = has_parallel_loop(kernel.body)
-    printer = Statements(spelling.isa, spelling.strict, together=parallel)
+    apart = scratch_layout(kernel, 1).apart
+    printer = Statements(spelling.isa, spelling.strict, parallel, apart)
     names = tuple(printer.parameter(buffer) for buffer in kernel.parameters)
     printer.block(kernel.body, last=True)
     if not printer.terms.functions.isdisjoint(STREAM_FUNCTION.values()):

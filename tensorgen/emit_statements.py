@@ -62,13 +62,15 @@ class Statements:
     """The state of printing the body of one function.
 
     `together` tells that all threads of a team run what is printed next, `shared` that each of them
-    has iterations of its own. `pools` names the scratch from which each thread takes its part.
-    `open_end` tells that the threads of a team do not meet behind the last statement.
+    has iterations of its own. `pools` names the scratch from which each thread takes its part,
+    `apart` bytes behind that of the thread before. `open_end` tells that the threads of a team do
+    not meet behind the last statement.
     """
 
     isa: str
     strict: bool
     together: bool
+    apart: int
     page: Page = field(default_factory=Page)
     terms: Terms = field(default_factory=Terms)
     vectors: VectorStatements = field(init=False)
@@ -335,8 +337,9 @@ class Statements:
                 self.page.line(f"{c_type} {name}[{buffer.size}] TASOR_ALIGNED;")
             case Space.SCRATCH:
                 self.terms.used.add(buffer.number)
+                apart = self.apart // buffer.dtype.bytes
                 # Outside a loop of ours the thread's number would be that of the caller's team.
-                offset = f" + (size_t)TASOR_THREAD * {buffer.size}" if self.shared else ""
+                offset = f" + (size_t)TASOR_THREAD * {apart}" if self.shared else ""
                 self.page.line(f"{c_type} *const {name} = {self.pools[buffer.number]}{offset};")
             case Space.SHARED:
                 assert not self.shared, "what all threads share exists outside their loops"

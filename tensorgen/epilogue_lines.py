@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from tensorgen.contraction import Contraction
 from tensorgen.expr import Axis, Expr, Load, const, loads
 from tensorgen.flat import flat_index
-from tensorgen.line_reads import LINE_BYTES
 from tensorgen.loop import Buffer
 from tensorgen.lower_loops import replace_axes
 from tensorgen.packing import cut_lengths, length_of
 from tensorgen.simplify import Affine, affine
+from tensorgen.target import LINE_BYTES
 from tensorgen.types import int64
 
 LEAST_CHUNK = 4

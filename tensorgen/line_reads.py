@@ -15,9 +15,7 @@ from math import inf, prod
 from tensorgen.contraction import Roles
 from tensorgen.expr import Axis
 from tensorgen.simplify import Affine
-
-LINE_BYTES = 64
-"""Bytes of a cache line."""
+from tensorgen.target import LINE_BYTES
 
 SPLIT_LOAD = 2.0
 """Loads that one of a vector across two lines costs."""

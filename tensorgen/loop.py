@@ -46,10 +46,6 @@ class Buffer:
     def type(self) -> TensorType:
         return TensorType(self.dtype, (self.size,))
 
-    def copies(self, threads: int) -> int:
-        """How often the buffer is there if so many threads run the kernel."""
-        return threads if self.space is Space.SCRATCH else 1
-
     def at(self, index: Expr) -> Load:
         """The element at a flat index."""
         return Load(self.number, self.type, (index,))

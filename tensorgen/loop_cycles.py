@@ -24,11 +24,10 @@ from tensorgen.expr import (
     walk,
 )
 from tensorgen.flat import flat_loads
-from tensorgen.line_reads import LINE_BYTES
 from tensorgen.machine import Core, Machine
 from tensorgen.schedule import Lanes
 from tensorgen.simplify import affine
-from tensorgen.target import Target
+from tensorgen.target import LINE_BYTES, Target
 from tensorgen.task import Task
 from tensorgen.types import float32, int64
 

@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 
 from tensorgen.epilogue_lines import EpilogueLines, chunk_lengths
 from tensorgen.expr import Axis, Expr, const
-from tensorgen.line_reads import LINE_BYTES
 from tensorgen.loop import Buffer, LoopKind, Numbers, Prefetch, Stmt, nested
 from tensorgen.lower_loops import replace_axes
 from tensorgen.packing import length_of, row_major
 from tensorgen.panel_lines import PanelLines
 from tensorgen.schedule import ScheduleError, VectorSource
 from tensorgen.simplify import simplify
+from tensorgen.target import LINE_BYTES
 from tensorgen.tile_reads import TileReads
 from tensorgen.tile_runs import Block
 from tensorgen.types import int64

@@ -30,7 +30,6 @@ from tensorgen.flat import FlatStage
 from tensorgen.lane_choices import lane_choices
 from tensorgen.lane_quotients import lane_quotients, lane_shares
 from tensorgen.lane_repeats import lane_repeats
-from tensorgen.line_reads import LINE_BYTES
 from tensorgen.loop import (
     Allocate,
     Buffer,
@@ -48,6 +47,7 @@ from tensorgen.partial_sums import partial_sums
 from tensorgen.scalar_ops import MAX_NUMBER
 from tensorgen.schedule import Lanes, Loops
 from tensorgen.simplify import affine, simplify
+from tensorgen.target import LINE_BYTES
 from tensorgen.types import int64
 
 

@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tensorgen.expr import Axis, Expr, Load, const, substitute
-from tensorgen.line_reads import LINE_BYTES
 from tensorgen.loop import (
     Allocate,
     Buffer,
@@ -28,7 +27,7 @@ from tensorgen.loop import (
 )
 from tensorgen.lower_loops import Span, replace_axes, spans
 from tensorgen.simplify import affine, simplify
-from tensorgen.target import PAGE_BYTES
+from tensorgen.target import LINE_BYTES, PAGE_BYTES
 from tensorgen.types import int64
 
 COPIED_BYTES = 16 << 10

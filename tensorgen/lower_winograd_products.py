@@ -6,7 +6,6 @@ from math import prod
 
 from tensorgen.expr import Expr, const
 from tensorgen.flat import flat_index
-from tensorgen.line_reads import LINE_BYTES
 from tensorgen.loop import (
     Buffer,
     Declare,
@@ -31,6 +30,7 @@ from tensorgen.lower_winograd_frame import (
     nested_counters,
 )
 from tensorgen.simplify import simplify
+from tensorgen.target import LINE_BYTES
 from tensorgen.types import boolean
 
 

@@ -13,8 +13,7 @@ from math import inf
 
 from tensorgen.core_costs import COST_NAMES, TYPICAL_COSTS, CoreCosts
 from tensorgen.dialects import VectorDialect, vector_dialect
-from tensorgen.line_reads import LINE_BYTES
-from tensorgen.target import PAGE_BYTES, Isa
+from tensorgen.target import LINE_BYTES, PAGE_BYTES, Isa
 from tensorgen.types import DType, float32
 
 LEVEL_NAMES = ("L1", "L2", "L3", "memory")
@@ -130,10 +129,11 @@ class Core:
 
     A cycle is the time in which it multiplies and adds as many vectors as the dialect says. `loads`
     are, from the nearest level, the bytes of a panel that is read from it and what one vector of it
-    costs, in loads from the first cache, in which `first_ways` lines share a set. `far` are the levels beyond the second cache, which has
-    `second_cache` bytes (0 if there is none): what they hold, and the bytes that arrive in a cycle.
-    Threads wait for each other behind a loop that they share for `barrier` cycles. A whole run
-    moves `traffic` bytes. `costs` are those of single things.
+    costs, in loads from the first cache, in which `first_ways` lines share a set. `far` are the
+    levels beyond the second cache, which has `second_cache` bytes (0 if there is none): what they
+    hold, and the bytes that arrive in a cycle. Threads wait for each other behind a loop that they
+    share for `barrier` cycles. A whole run moves `traffic` bytes. `costs` are those of single
+    things.
     """
 
     dialect: VectorDialect
@@ -239,7 +239,7 @@ class Core:
 
 def _first_ways(first: Level) -> int:
     """Lines of a first-level cache with one place in their pages: its sets are told by that."""
-    return int(min(max(first.bytes // PAGE_BYTES, 1), MOST_WAYS))
+    return max(int(min(first.bytes, MOST_WAYS * PAGE_BYTES)) // PAGE_BYTES, 1)
 
 
 def _spread(amount: float, sizes: Iterable[float]) -> Iterator[float]:

@@ -12,8 +12,8 @@ from math import prod
 
 from tensorgen.contraction import Roles
 from tensorgen.expr import Axis, Expr
-from tensorgen.line_reads import LINE_BYTES
 from tensorgen.simplify import simplify
+from tensorgen.target import LINE_BYTES
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,11 @@ from dataclasses import replace
 from math import prod
 
 from tensorgen.attention import Attention
-from tensorgen.line_reads import LINE_BYTES
 from tensorgen.machine import Core
 from tensorgen.packing import meets_rows_in_blocks
 from tensorgen.schedule import AttentionTile, RegisterTile, RowStages, VectorSource
 from tensorgen.sketch_tiles import Estimate, cheapest, tiles_for_roles
+from tensorgen.target import LINE_BYTES
 from tensorgen.task import Task
 
 RUNTIME = (False, False)

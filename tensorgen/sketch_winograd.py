@@ -16,7 +16,6 @@ from math import ceil, prod
 from tensorgen.contraction import Contraction
 from tensorgen.crossing_lines import ALIKE, READ_ELSEWHERE, Team
 from tensorgen.dialects import VectorDialect
-from tensorgen.line_reads import LINE_BYTES
 from tensorgen.machine import Core
 from tensorgen.minimal_filtering import Row
 from tensorgen.prologue_costs import EXPOSED
@@ -24,6 +23,7 @@ from tensorgen.schedule import WinogradTile
 from tensorgen.shares import busiest_share
 from tensorgen.simplify import affine
 from tensorgen.sketch_tiles import Estimate, tile_shapes
+from tensorgen.target import LINE_BYTES
 from tensorgen.task import Task
 from tensorgen.tile_costs import (
     TRANSPOSED_STORE,

@@ -26,6 +26,9 @@ neon is that of 64-bit Arm; neon32, of 32-bit Arm, takes and gives subnormal num
 KIB = 1024
 MIB = 1024 * KIB
 
+LINE_BYTES = 64
+"""Bytes of a cache line."""
+
 PAGE_BYTES = 4 * KIB
 """Bytes of a page, and of the addresses by which a first-level cache tells its sets."""
 

@@ -16,13 +16,13 @@ from tensorgen.contraction import Roles
 from tensorgen.dialects import VectorDialect
 from tensorgen.epilogue_lines import epilogue_operands
 from tensorgen.expr import Axis
-from tensorgen.line_reads import LINE_BYTES, SPLIT_LOAD, LineReads, lying_across
+from tensorgen.line_reads import SPLIT_LOAD, LineReads, lying_across
 from tensorgen.machine import Core
 from tensorgen.prologue_costs import factor_bytes
 from tensorgen.schedule import RegisterTile, VectorSource
 from tensorgen.shares import Work, cycles_of, merged, repeated
 from tensorgen.simplify import Affine, affine
-from tensorgen.target import PAGE_BYTES
+from tensorgen.target import LINE_BYTES, PAGE_BYTES
 
 MULTIPLY_ADD_LATENCY = 4.25
 CLOSE_CHAINS, LOST_SLOT = 6.0, 0.25
@@ -33,8 +33,8 @@ TILE_OVERHEAD = 24.0
 """Cycles to set up a tile: pointers, zeroing, loop control."""
 
 CONFLICTING_BROADCAST = 5.5
-"""Loads by which one broadcast element costs more than from a panel, in place with rows that collide
-in the first-level cache."""
+"""Loads by which one broadcast element costs more than from a panel, in place with rows that
+collide in the first-level cache."""
 
 CONFLICTING_LINE, LOST_LINE = 4.0, 9.0
 """Loads that the first vector of a line in place costs where it collides with those of other steps

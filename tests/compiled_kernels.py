@@ -23,6 +23,7 @@ from tensorgen.module_spec import Arena, Call, Kernel, Module
 from tensorgen.openmp_runtime import brief_spinning, keep_loaded
 from tensorgen.ports import Port
 from tensorgen.schedule import Schedule
+from tensorgen.scratch import copies_bytes
 from tensorgen.target import Target, host_target
 from tensorgen.task import Task
 from tensorgen.types import Array, TensorType, float32
@@ -177,7 +178,7 @@ class CompiledKernels:
         case = self.cases[number]
         kernel = case.lowered.kernel
         outputs = [_Guarded(b.size * b.dtype.bytes) for b in kernel.outputs]
-        scratch = [_Guarded(b.size * b.dtype.bytes * self.threads) for b in kernel.scratch]
+        scratch = [_Guarded(copies_bytes(kernel, b, self.threads)) for b in kernel.scratch]
         inputs = [_Guarded.holding(array) for array in case.kernel_inputs(arrays)]
         everything = [*inputs, *outputs, *scratch]
         before = [memory.data.tobytes() for memory in inputs]

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from tensorgen.lower import Lowered
 from tensorgen.schedule import Schedule, ScheduleError
+from tensorgen.scratch import copies_bytes
 from tensorgen.simplify import Memory, remembering
 from tensorgen.target import Target
 from tensorgen.task import Task
@@ -168,7 +169,7 @@ class BatchBuilder:
             return NotBuilt(f"lowering: {type(error).__name__}: {one_line(error)}")
         kernel = printed.lowered.kernel
         written = sum(
-            buffer.size * buffer.dtype.bytes * buffer.copies(self._threads)
+            copies_bytes(kernel, buffer, self._threads)
             for buffer in (*kernel.outputs, *kernel.scratch)
         )
         if written > MOST_BYTES:

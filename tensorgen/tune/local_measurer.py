@@ -29,6 +29,7 @@ from typing import Any, assert_never
 
 from tensorgen.build import BuildError, build_library, working_folder
 from tensorgen.schedule import Schedule
+from tensorgen.scratch import copies_bytes
 from tensorgen.target import Target, host_target
 from tensorgen.task import Task
 from tensorgen.tune.candidate_batch import BatchBuilder, BuiltBatch, Candidate, Chosen
@@ -268,8 +269,7 @@ class LocalMeasurer(Measurer):
             entry: dict[str, Any] = {"bytes": buffer.size * buffer.dtype.bytes}
             buffers.append(entry | (operands.check_entry(position) if checked else {}))
         for buffer in lowered.kernel.scratch:
-            size = buffer.size * buffer.dtype.bytes * buffer.copies(self._threads)
-            buffers.append({"bytes": size})
+            buffers.append({"bytes": copies_bytes(lowered.kernel, buffer, self._threads)})
         beyond = WEIGHTS_BEYOND * self._target.l2_bytes
         place = weights_place(traffic, self._target) if weights else WeightsPlace.NEAR
         near = place is WeightsPlace.NEAR

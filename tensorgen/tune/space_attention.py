@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from tensorgen.attention import Attention
-from tensorgen.line_reads import LINE_BYTES
 from tensorgen.machine import Core
 from tensorgen.schedule import AttentionTile, RegisterTile, RowStages, Schedule, VectorSource
 from tensorgen.sketch_attention import (
@@ -23,6 +22,7 @@ from tensorgen.sketch_attention import (
     summed_rows,
 )
 from tensorgen.sketch_tiles import TileSketch, sketches_for_roles
+from tensorgen.target import LINE_BYTES
 from tensorgen.task import Task
 from tensorgen.tune.space import Knob, Setting, Settings, Sketch
 from tensorgen.tune.space_tiles import DEPARTURE, FLAGS

@@ -6,7 +6,7 @@ import re
 from xml.etree import ElementTree
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tasor.latency_plot import Step, latency_svg
@@ -59,6 +59,8 @@ def test_text_from_outside_is_text_only() -> None:
 
 
 @settings(deadline=None)
+@example([(5e-324, 0.0)], None)
+@example([(0.0, 1e-299), (0.0, 1.05e-299)], None)
 @given(
     st.lists(st.tuples(st.floats(0, 1e6), st.floats(0, 1e5)), min_size=1, max_size=20),
     st.one_of(st.none(), st.floats(1e-6, 1e5)),

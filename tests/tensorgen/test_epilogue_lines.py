@@ -11,7 +11,6 @@ import pytest
 from tensorgen.contraction import contraction_of
 from tensorgen.epilogue_lines import EpilogueLines, chunk_lengths, epilogue_operands
 from tensorgen.expr import Axis, const
-from tensorgen.line_reads import LINE_BYTES
 from tensorgen.loop import (
     Buffer,
     For,
@@ -24,7 +23,7 @@ from tensorgen.loop import (
 from tensorgen.lower import lower
 from tensorgen.schedule import RegisterTile
 from tensorgen.sketch import default_schedule
-from tensorgen.target import Target
+from tensorgen.target import LINE_BYTES, Target
 from tensorgen.task import Task
 from tensorgen.types import float32, int64
 from tests.asked_places import asked_places

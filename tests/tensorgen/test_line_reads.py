@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from tensorgen.contraction import assign_roles, contraction_of
 from tensorgen.expr import Axis, const
-from tensorgen.line_reads import LINE_BYTES, LineReads, lying_across
+from tensorgen.line_reads import LineReads, lying_across
 from tensorgen.simplify import affine
+from tensorgen.target import LINE_BYTES
 from tensorgen.task import Task
 from tensorgen.types import int64
 from tests.contraction_tasks import convolution, matmul

@@ -150,6 +150,23 @@ def test_makers_of_one_instruction_set_differ() -> None:
     assert theirs.levels[1].bytes < other.l2_bytes
 
 
+def test_a_kind_is_for_its_family_and_later_ones() -> None:
+    kinds = {
+        family: typical_machine(replace(AVX512, maker="AuthenticAMD", family=family))
+        for family in (0, 25, 26, 27)
+    }
+    assert kinds[0] == kinds[25] == typical_machine(AVX512)
+    assert kinds[26] == kinds[27]
+    assert kinds[26].flops.alone > 2 * kinds[25].flops.alone
+
+
+@pytest.mark.parametrize(("size", "ways"), [(2, 1), (16, 4), (32, 8), (48, 12), (64, 12)])
+def test_a_first_level_cache_has_the_ways_that_its_size_says(size: int, ways: int) -> None:
+    core = Core.of("avx512", float32, typical_machine(replace(AVX512, l1_bytes=size * KIB)))
+    assert core is not None
+    assert core.first_ways == ways
+
+
 @pytest.mark.parametrize(
     ("traffic", "amount", "level"),
     [(0.0, 10 * MIB, None), (512 * KIB, 512 * KIB, None), (2 * MIB, 1.0, 2), (2 * MIB, 1e15, 3),

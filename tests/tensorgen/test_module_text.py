@@ -25,6 +25,7 @@ from tensorgen.module_text import (
     string_literal,
 )
 from tensorgen.types import Array
+from tests.required_tools import require
 
 NASTY = st.text(alphabet=st.sampled_from("*/\\?\n\r\0\"'%ax1 é你\ud800"))
 ANY_TEXT = st.one_of(NASTY, st.text(), st.text(st.characters(codec=None)))
@@ -97,6 +98,7 @@ def test_literals_of_other_types(array: Array, expected: list[str]) -> None:
 
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
 def test_compilers_read_the_same_bits(compiler: str, tmp_path: Path) -> None:
+    require(compiler)
     bits = np.random.default_rng(0).integers(0, 2**32, 2000, dtype=np.uint32)
     special = np.array([0, 1, 0x80000000, 0x80000001, 0x7F7FFFFF, 0x7F800000, 0xFF800000])
     values = np.concatenate([special.astype(np.uint32), bits]).view(np.float32)

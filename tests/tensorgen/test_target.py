@@ -251,3 +251,18 @@ def test_which_machine_a_target_belongs_to(name: str, architecture: str, expecte
 )
 def test_the_maker_is_who_all_processors_name(files: dict[str, str], maker: str) -> None:
     assert host_target(linux("x86_64", files)).maker == maker
+
+
+@pytest.mark.parametrize(
+    ("files", "family"),
+    [
+        (cpuinfo(V4), 0),
+        (cpuinfo("26", field="cpu family"), 26),
+        (cpuinfo("25", "26", field="cpu family"), 0),
+        (cpuinfo("0x1a", field="cpu family"), 0),
+    ],
+)
+def test_the_family_is_the_number_that_all_processors_have(
+    files: dict[str, str], family: int
+) -> None:
+    assert host_target(linux("x86_64", files)).family == family

@@ -6,7 +6,7 @@ static void parallel_rows(const float *restrict x, float *restrict out, float *r
 {
     TASOR_TEAM_FOR(i, 6) {
         float row0;
-        float *const row1 = row1_all + (size_t)TASOR_THREAD * 70;
+        float *const row1 = row1_all + (size_t)TASOR_THREAD * 160;
         float row2;
         {
             float total;

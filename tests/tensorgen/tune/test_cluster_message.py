@@ -35,7 +35,7 @@ from tensorgen.tune.trial import Setting
 from tensorgen.typical_machine import typical_machine
 from tests.contraction_tasks import matmul
 
-TARGET = replace(Target.named("x86-64-v3"), l2_bytes=3 << 20, cores=6, maker="SomeMaker")
+TARGET = replace(Target.named("x86-64-v3"), l2_bytes=3 << 20, cores=6, maker="SomeMaker", family=26)
 WORK = Work(TARGET, 2, True)
 TASK = matmul((), 9, 35, 40, constant=(False, True))
 SCHEDULE = default_schedule(TASK, TARGET, 2)
@@ -77,6 +77,7 @@ def changed(text: str, **fields: Any) -> str:
         ({"sizes": [1, 2, 3]}, "sizes: expected cores and three sizes"),
         ({"sizes": [1, 2, 3, -4]}, "3: expected a whole number from 0, got -4"),
         ({"maker": "a\nb"}, "maker: expected a line"),
+        ({"family": "26"}, "family: expected a whole number from 0, got '26'"),
         ({"strict": 1}, "strict: expected true or false, got 1"),
     ],
 )
