@@ -56,7 +56,9 @@ _KINDS = {
         5.0,
         0.45e-6,
         0.2e-6,
-        costs=CoreCosts(clock=2.0, broadcast=2.0, in_place=0.0, second_line=4.5),
+        costs=CoreCosts(
+            clock=2.0, broadcast=2.0, in_place=0.0, second_line=4.5, crossing_line=80.0
+        ),
     ),
     # Two vectors of 512 bits are multiplied in a clock, as on Zen 5.
     ("x86-64-v4", "GenuineIntel", 0): _Kind(
