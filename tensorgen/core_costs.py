@@ -17,17 +17,16 @@ class CoreCosts:
     vector takes `shuffle` cycles. A tile that reads several rows side by side waits `row_line`
     cycles for each of their lines. An element that is broadcast from memory takes `broadcast` times
     the loads that the instruction set's table says, and one that is not in a panel `in_place` loads
-    more. For each sum that a tile has beyond
-    `READY_SUMS`, it waits for `sum_wait` cycles. To read and write a vector of partial sums takes
-    `partial_sum` cycles. A vector that a step of a tile reads from the second cache takes
-    `second_vector` cycles more. Of lines that come from there in no order, one in `second_line`
-    cycles does. Of the time in which packed elements of inner loops arrive from
-    beyond the second cache, one after the other, the part `stream` is waited for, though the core
-    itself asks for them in time; so is the part `streamed` of the shorter of two times, of
-    arithmetic and of filtered weights that arrive for it, in more than one line a step. An element
-    of a panel that is packed at run time takes `packed` cycles more. To store a line of results in
-    a page in which the tile before has not stored takes `result_line` cycles more. A line that
-    another core has made takes `crossing_line` cycles to come, and to be made again.
+    more. For each sum that a tile has beyond `READY_SUMS`, it waits for `sum_wait` cycles. To read
+    and write a vector of partial sums takes `partial_sum` cycles. A vector that a step of a tile
+    reads from the second cache takes `second_vector` cycles more. Of lines that come from there in
+    no order, one in `second_line` cycles does. Of the time in which packed elements of inner loops
+    arrive from beyond the second cache, one after the other, the part `stream` is waited for,
+    though the core itself asks for them in time; so is the part `streamed` of the shorter of two
+    times, of arithmetic and of filtered weights that arrive for it, in more than one line a step.
+    An element of a panel that is packed at run time takes `packed` cycles more. To store a line of
+    results in a page in which the tile before has not stored takes `result_line` cycles more. A
+    line that another core has made takes `crossing_line` cycles to come, and to be made again.
     """
 
     clock: float = 1.0

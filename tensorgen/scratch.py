@@ -34,13 +34,13 @@ class ScratchLayout:
 def scratch_layout(kernel: LoopKernel, threads: int) -> ScratchLayout:
     """The layout for so many threads: first what they share."""
     shared = sum(_whole_lines(buffer) for buffer in kernel.scratch if not _has_copies(buffer))
-    own = sum(_whole_lines(buffer) for buffer in kernel.scratch if _has_copies(buffer))
-    apart = own + min(own, MOST_AHEAD)
     ends = {False: 0, True: shared}
     places = []
     for buffer in kernel.scratch:
         places.append(ends[_has_copies(buffer)])
         ends[_has_copies(buffer)] += _whole_lines(buffer)
+    own = ends[True] - shared
+    apart = own + min(own, MOST_AHEAD)
     return ScratchLayout(tuple(places), apart, shared + own + (threads - 1) * apart)
 
 

@@ -247,16 +247,13 @@ def _best_target(host: Host) -> Target:
 
 def _maker(host: Host) -> str:
     """The word that x86 processors have for who made them; "" for one that does not tell."""
-    words = _cpuinfo_words(host, "vendor_id")
-    return next(iter(words)) if len(words) == 1 else ""
+    return _cpuinfo_word(host, "vendor_id")
 
 
 def _family(host: Host) -> int:
-    """The number that x86 processors have for their kind, as /proc/cpuinfo shows it; 0 for one that
-    does not tell."""
-    words = _cpuinfo_words(host, "cpu family")
-    word = next(iter(words), "")
-    return int(word) if len(words) == 1 and word.isascii() and word.isdecimal() else 0
+    """The number that x86 processors have for their kind; 0 for one that does not tell."""
+    word = _cpuinfo_word(host, "cpu family")
+    return int(word) if word.isascii() and word.isdecimal() else 0
 
 
 def _x86_features(host: Host) -> frozenset[str]:
@@ -278,6 +275,12 @@ def _x86_features(host: Host) -> frozenset[str]:
             words = [word for word in words if not word.startswith("avx512")]
         return frozenset(_DARWIN_FEATURES.get(word, word) for word in words)
     return frozenset()
+
+
+def _cpuinfo_word(host: Host, field: str) -> str:
+    """The one word of that field, where all processors of /proc/cpuinfo have it; "" otherwise."""
+    words = _cpuinfo_words(host, field)
+    return next(iter(words)) if len(words) == 1 else ""
 
 
 def _cpuinfo_words(host: Host, field: str) -> frozenset[str]:

@@ -155,6 +155,18 @@ class TiledWork:
             return 0.0
         return self.row_reads.lines(rows, self._remembered(schedule, rows, core))
 
+    def vector_lines(self, schedule: RegisterTile, rows: int, core: Core) -> float:
+        """Lines that one step reads of vectors in place, and no step before it."""
+        width = schedule.vectors * schedule.lanes
+        return self.vector_reads.lines(width, self._remembered(schedule, rows, core))
+
+    def scattered_lines(self, schedule: RegisterTile, rows: int, core: Core) -> float:
+        """Those of them that the next steps do not go on with."""
+        distance, _ = self.vector_steps
+        if schedule.source is not VectorSource.DIRECT or distance < LINE_BYTES:
+            return 0.0
+        return self.vector_lines(schedule, rows, core)
+
     def awaited_lines(self, schedule: RegisterTile, rows: int, core: Core) -> float:
         """Lines of rows in place that one step waits for: where each row of a tile is a stream of
         its own, and goes by again for each vector tile; and those of rows that lie across the
@@ -168,15 +180,6 @@ class TiledWork:
             self.outer_columns * -(-self.columns // (schedule.vectors * schedule.lanes))
         )
 
-    def scattered_lines(self, schedule: RegisterTile, rows: int, core: Core) -> float:
-        """Lines that one step reads of vectors in place, and no step before it, which the next ones
-        do not go on with."""
-        distance, _ = self.vector_steps
-        if schedule.source is not VectorSource.DIRECT or distance < LINE_BYTES:
-            return 0.0
-        width = schedule.vectors * schedule.lanes
-        return self.vector_reads.lines(width, self._remembered(schedule, rows, core))
-
     def far_cycles(self, schedule: RegisterTile, rows: int, core: Core) -> float:
         """Cycles that one step waits for lines of the factor of the inner loop where these lie
         across the steps: no prefetcher follows them, and a second cache that does not hold them all
@@ -189,7 +192,7 @@ class TiledWork:
         else:
             packed = schedule.source is not VectorSource.DIRECT
             again, span = self.rows > schedule.rows, self.vector_span
-            lines = self.vector_reads.lines(width, self._remembered(schedule, rows, core))
+            lines = self.vector_lines(schedule, rows, core)
         if packed or not again or span <= core.near_bytes:
             return 0.0
         return core.far_cycles(LINE_BYTES * lines, of=span)
@@ -330,7 +333,8 @@ def tile_cycles(
     step = max(least_step(core, rows, vectors), loads / dialect.loads_per_cycle)
     if lost:
         step = max(step, moved / second_bytes(core, work.element_bytes))
-        step = max(step, core.costs.second_line * work.scattered_lines(schedule, rows, core))
+        if core.costs.second_line:
+            step = max(step, core.costs.second_line * work.scattered_lines(schedule, rows, core))
     # Blocks of sums are such that their panels stay in the first cache.
     again = lost and not schedule.depth
     if not schedule.vectors_outer:

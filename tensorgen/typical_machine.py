@@ -95,13 +95,13 @@ _ANY = _Kind((32.0, 16.0, 5.0))
 
 def _kind_of(target: Target) -> _Kind:
     for maker in (target.maker, ""):
-        found = [
-            (least, kind)
-            for (name, made_by, least), kind in _KINDS.items()
-            if name == target.name and made_by == maker and least <= target.family
+        families = [
+            least
+            for name, made_by, least in _KINDS
+            if (name, made_by) == (target.name, maker) and least <= target.family
         ]
-        if found:
-            return max(found, key=lambda row: row[0])[1]
+        if families:
+            return _KINDS[target.name, maker, max(families)]
     return _ANY
 
 
