@@ -544,17 +544,23 @@ def substitute(expr: Expr, replacement: Callable[[Expr], Expr | None]) -> Expr:
 
     Positions bound by reductions are not adjusted: pass the result through `canonical`.
     """
-    memo: dict[bytes, Expr] = {}
+    return _Substitution(replacement, {}).visit(expr)
 
-    def visit(term: Expr) -> Expr:
-        known = memo.get(term.digest)
+
+@dataclass(frozen=True, slots=True)
+class _Substitution:
+    """What takes the place of terms, and what has been replaced so far, by digest."""
+
+    replacement: Callable[[Expr], Expr | None]
+    memo: dict[bytes, Expr]
+
+    def visit(self, term: Expr) -> Expr:
+        known = self.memo.get(term.digest)
         if known is None:
-            replaced = replacement(term)
-            known = map_children(term, visit) if replaced is None else replaced
-            memo[term.digest] = known
+            replaced = self.replacement(term)
+            known = map_children(term, self.visit) if replaced is None else replaced
+            self.memo[term.digest] = known
         return known
-
-    return visit(expr)
 
 
 # Text

@@ -421,34 +421,47 @@ def remembering(memory: Memory) -> Iterator[None]:
 def simplify(expr: Expr, values: Mapping[Axis, Expr] = NOTHING) -> Expr:
     """The term with every index and condition in it simplified, bottom up; of a term in which
     `values` have taken the place of axes."""
+    if not values and expr.digest in _SIMPLE:
+        return expr
+    if len(_SIMPLE) > _REMEMBERED:
+        _SIMPLE.clear()
     memory = _MEMORY.get()
-    memo: dict[bytes, Expr] = {} if memory is None or values else memory.simplified
+    return _Simplifier(values, {} if memory is None or values else memory.simplified).visit(expr)
 
-    def visit(term: Expr) -> Expr:
-        if not values and term.digest in _SIMPLE:
+
+@dataclass(frozen=True, slots=True)
+class _Simplifier:
+    """One simplification: the terms that take the place of axes, and what has been found so far, by
+    digest. An object, since functions that call each other from inside another one are a cycle:
+    kernels have thousands of indices, and the collector would find them by looking at everything.
+    """
+
+    values: Mapping[Axis, Expr]
+    memo: dict[bytes, Expr]
+
+    def visit(self, term: Expr) -> Expr:
+        if not self.values and term.digest in _SIMPLE:
             return term
-        known = memo.get(term.digest)
+        known = self.memo.get(term.digest)
         if known is None:
-            known = memo[term.digest] = simple(term)
-            if not values and known == term:
+            known = self.memo[term.digest] = self._simple(term)
+            if not self.values and known == term:
                 _SIMPLE.add(term.digest)
         return term if known == term else known
 
-    def simple(term: Expr) -> Expr:
-        if isinstance(term, Axis) and term in values:
-            return simplify(values[term])
+    def _simple(self, term: Expr) -> Expr:
+        if isinstance(term, Axis) and term in self.values:
+            return simplify(self.values[term])
         if _is_sum(term):
             total: dict[Expr, int] = {}
-            constant = _gather(term, 1, total, form)
+            constant = _gather(term, 1, total, self._form)
             return _recombine(_affine(total.items(), constant))
-        return _rewrite(map_children(term, visit))
+        return _rewrite(map_children(term, self.visit))
 
-    def form(term: Expr) -> Affine:
-        return affine(_rewrite(map_children(term, visit)) if _is_sum(term) else visit(term))
-
-    if len(_SIMPLE) > _REMEMBERED:
-        _SIMPLE.clear()
-    return visit(expr)
+    def _form(self, term: Expr) -> Affine:
+        return affine(
+            _rewrite(map_children(term, self.visit)) if _is_sum(term) else self.visit(term)
+        )
 
 
 _SUMS = frozenset(("add", "sub", "neg", "mul"))
