@@ -62,7 +62,7 @@ from tensorgen.lower_panel import PanelTile
 from tensorgen.lower_prologue import slab_loops
 from tensorgen.lower_sum_blocks import Part, SumBlocks
 from tensorgen.packing import cut_axes, length_of, packed_factor, row_major
-from tensorgen.padded_steps import are_uniform, condition_of, without_padding
+from tensorgen.padded_steps import condition_of, roles_without_padding
 from tensorgen.prologue import Slab
 from tensorgen.schedule import RegisterTile, ScheduleError, VectorSource
 from tensorgen.simplify import affine, simplify
@@ -87,24 +87,21 @@ def lower_register_tile(task: Task, schedule: RegisterTile) -> tuple[LoopKernel,
                 + str(task)[:200]
             )
     if schedule.skips_padding:
-        contraction = without_padding(task, contraction)
-        if contraction is None:
+        found = roles_without_padding(task, contraction, schedule.vector_operand)
+        if found is None:
             raise ScheduleError(
-                "register_tile: expected zeros around a factor, to skip them, got "
-                + str(task)[:200]
+                "register_tile: expected steps at which whole tiles read zeros around a factor, to "
+                "skip them, got " + str(task)[:200]
             )
-    roles = assign_roles(contraction, schedule.vector_operand)
+        roles = found
+    else:
+        roles = assign_roles(contraction, schedule.vector_operand)
     if not roles.vectors:
         raise ScheduleError("register_tile: expected an axis along the lanes, got none")
     packs = schedule.source is VectorSource.RUNTIME or schedule.row_block > 0
     if schedule.skips_padding and packs and not schedule.block_in_place:
         raise ScheduleError(
             f"register_tile: expected nothing packed at run time, to skip padding, got {schedule}"
-        )
-    if not are_uniform(roles):
-        raise ScheduleError(
-            "register_tile: expected tiles of which all elements are padded at the same steps, "
-            f"to skip them, got {schedule}"
         )
     if schedule.depth and (schedule.grid or not schedule.vectors_outer or not roles.rows):
         raise ScheduleError(

@@ -4,10 +4,11 @@ A convolution whose window is spread far apart reads mostly padding near the bor
 dilation of 18, three quarters of all products on an image of 24 x 24 are of zeros. Along an axis,
 positions see the same steps of the window in the image if the dilation, the padding and the size of
 the image are multiples of their number: tiles of so many need no padded copy, only a condition for
-each step of the window. Factors that are infinite or NaN are not multiplied by zeros then.
+each step of the window. Where they differ within a tile, as at the sides of an image without a
+dilation, the padded copy stays, and only lines of padding above and below are left out: of 3 x 3
+steps on 7 x 7 one in ten. Factors that are infinite or NaN are not multiplied by zeros then.
 
-What it does not: tell whether that pays (`sketch_tiles`), or print the conditions
-(`lower_contraction`).
+What it does not: choose (`sketch_tiles`), or print the conditions (`lower_contraction`).
 """
 
 from __future__ import annotations
@@ -18,9 +19,16 @@ from math import gcd, prod
 
 import numpy as np
 
-from tensorgen.contraction import EPILOGUE_BASE, SPLIT_BASE, Contraction, Roles
+from tensorgen.contraction import (
+    EPILOGUE_BASE,
+    SPLIT_BASE,
+    Contraction,
+    Roles,
+    assign_roles,
+)
 from tensorgen.expr import Apply, Axis, Const, Expr, Load, Select, const
 from tensorgen.flat import flat_index
+from tensorgen.prologue import Prologue
 from tensorgen.simplify import Affine, affine, simplify
 from tensorgen.task import Task
 from tensorgen.types import int64
@@ -29,30 +37,56 @@ MOST_POINTS = 1 << 16
 """Conditions at more points are not counted, and such contractions keep their padding."""
 
 
+LEAST_STEPS = 32
+"""Steps between two conditions, at least, where lines are left out beside a padded copy."""
+
+MOST_NEEDED = 0.99
+"""The part of the steps that is needed then, at most: conditions take about a percent."""
+
+
+def roles_without_padding(task: Task, contraction: Contraction, vector: int) -> Roles | None:
+    """The roles of the axes, factor `vector` along the lanes, with guards that no two elements of a
+    tile differ in: instead of a prologue that pads an input with zeros, or beside it, where other
+    guards tell elements of a tile apart. None if too little can be left out."""
+    guards = _guards(task, contraction)
+    if not guards:
+        return None
+    bare = without_padding(task, contraction)
+    if bare is not None:
+        roles = assign_roles(bare, vector)
+        if are_uniform(roles):
+            return roles
+    roles = assign_roles(replace(contraction, guards=guards), vector)
+    kept = tuple(guard for guard in roles.contraction.guards if _is_uniform(guard, roles))
+    roles = replace(roles, contraction=replace(roles.contraction, guards=kept))
+    return roles if kept and _lines_pay(roles) else None
+
+
+def _lines_pay(roles: Roles) -> bool:
+    """Whether enough steps are left out, and enough others lie between two conditions."""
+    steps = 1
+    for axis in reversed(roles.reduction):
+        if any(guard.coefficient(axis) for guard in roles.contraction.guards):
+            break
+        steps *= axis.extent
+    return steps >= LEAST_STEPS and needed_share(roles.contraction) <= MOST_NEEDED
+
+
 def without_padding(task: Task, contraction: Contraction) -> Contraction | None:
     """The same contraction with its `guards` instead of a prologue that pads an input with zeros;
     None if it has no such prologue, or one that other than the axes of a window and of the result
     decide. Constants are packed with their padding at compile time."""
     prologue = contraction.prologue
-    if prologue is None:
+    guards = _guards(task, contraction)
+    if prologue is None or not guards:
         return None
-    match prologue.stage.body:
-        case Select(condition=condition, then=Load() as load, otherwise=Const(value=0)) if (
-            load.operand < len(task.inputs) and not task.constant[load.operand]
-        ):
-            pass
-        case _:
-            return None
-    places: dict[Expr, Affine] = dict(zip(prologue.stage.axes, prologue.indices, strict=True))
-    within = _nonnegative(condition)
-    source = _moved(affine(flat_index(load.indices, load.type.shape)), places)
-    if within is None or source is None:
-        return None
-    found = [_moved(bound, places) for bound in within]
-    if any(guard is None for guard in found):
-        return None
-    guards = tuple(guard for guard in found if guard is not None and guard.bounds[0] < 0)
-    if not guards:
+    load = _padded_load(task, prologue)
+    source = (
+        None
+        if load is None
+        else _moved(affine(flat_index(load.indices, load.type.shape)), _places(prologue))
+    )
+    if load is None or source is None:
         return None
     factor = prologue.factor
     operands, factors = list(contraction.operands), list(contraction.factors)
@@ -65,6 +99,39 @@ def without_padding(task: Task, contraction: Contraction) -> Contraction | None:
         guards=guards,
     )
     return _alike_inside(contraction)
+
+
+def _guards(task: Task, contraction: Contraction) -> tuple[Affine, ...]:
+    """Terms of which one is negative exactly where a prologue pads an input that is no constant;
+    none if it does something else, or others than the axes of the contraction decide."""
+    prologue = contraction.prologue
+    if prologue is None or _padded_load(task, prologue) is None:
+        return ()
+    assert isinstance(prologue.stage.body, Select)
+    within = _nonnegative(prologue.stage.body.condition)
+    if within is None:
+        return ()
+    places = _places(prologue)
+    guards = [guard for bound in within if (guard := _moved(bound, places)) is not None]
+    if len(guards) < len(within):
+        return ()
+    return tuple(guard for guard in guards if guard.bounds[0] < 0)
+
+
+def _padded_load(task: Task, prologue: Prologue) -> Load | None:
+    """The element of an input that a prologue pads with zeros; None if it does something else, or
+    pads a constant."""
+    match prologue.stage.body:
+        case Select(then=Load() as load, otherwise=Const(value=0)) if (
+            load.operand < len(task.inputs) and not task.constant[load.operand]
+        ):
+            return load
+    return None
+
+
+def _places(prologue: Prologue) -> Mapping[Expr, Affine]:
+    """Where a contraction reads a prologue, along each of its axes."""
+    return dict(zip(prologue.stage.axes, prologue.indices, strict=True))
 
 
 def needed_share(contraction: Contraction) -> float:
@@ -87,8 +154,13 @@ def needed_share(contraction: Contraction) -> float:
 
 def are_uniform(roles: Roles) -> bool:
     """Whether no guard tells the elements of a tile apart."""
+    return all(_is_uniform(guard, roles) for guard in roles.contraction.guards)
+
+
+def _is_uniform(guard: Affine, roles: Roles) -> bool:
+    """Whether a guard does not tell the elements of a tile apart."""
     tiled = (*roles.rows[-1:], *roles.vectors[-1:])
-    return not any(guard.coefficient(axis) for guard in roles.contraction.guards for axis in tiled)
+    return not any(guard.coefficient(axis) for axis in tiled)
 
 
 def condition_of(guards: Iterable[Affine], values: Mapping[Axis, Expr]) -> Expr | None:

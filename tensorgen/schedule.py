@@ -130,8 +130,8 @@ class RegisterTile:
     what the steps of a sum read of it (channels) are neighbours: a line of the cache serves as many
     steps as it has elements.
     With `copied`, a dense copy of that factor (0 or 1) is such a prologue. With `skips_padding`
-    there is none: steps of the sum that would read zeros around a factor are left out, and the
-    others read it where it lies.
+    steps of the sum at which a whole tile would read zeros around a factor are left out; where that
+    are all that read zeros, there is no prologue, and the others read the factor where it lies.
     With `row_block`, the broadcast operand is packed at run time, so many rows at a time: the loop
     over these blocks is around the one over vector tiles, and threads share it. Where all rows are
     one block, all threads pack it and share the vector tiles. With `block_in_place` nothing is

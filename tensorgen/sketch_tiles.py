@@ -17,7 +17,7 @@ from tensorgen.dialects import VectorDialect
 from tensorgen.epilogue_lines import chunk_lengths
 from tensorgen.expr import Axis
 from tensorgen.machine import CACHE_SHARE, FIRST_CACHE_SHARE, Core
-from tensorgen.padded_steps import are_uniform, needed_share, without_padding
+from tensorgen.padded_steps import needed_share, roles_without_padding
 from tensorgen.panel_lines import PanelLines
 from tensorgen.prologue import Slab
 from tensorgen.prologue_costs import EXPOSED, prologue_costs
@@ -95,7 +95,13 @@ def tile_sketches(
     task: Task, contraction: Contraction, core: Core, threads: int
 ) -> Iterator[TileSketch]:
     """The ways to read the factors of a contraction: which one lies along the lanes, and whether
-    one of them is copied in front of the tiles, or its padding skipped."""
+    one of them is copied in front of the tiles, or its padding skipped. Those that skip steps come
+    first: few of the others may take as little time, so that few are estimated whole."""
+    for vector in (0, 1):
+        bare = roles_without_padding(task, contraction, vector)
+        if bare is not None and bare.vectors:
+            constant = bare.contraction.constant(task)
+            yield from sketches_for_roles(bare, vector, constant, core, threads)
     for vector in (0, 1):
         roles = assign_roles(contraction, vector)
         if not roles.vectors or roles.contraction.operands[0] == roles.contraction.operands[1]:
@@ -112,13 +118,6 @@ def tile_sketches(
             if roles.vectors:
                 constant = copied.constant(task)
                 yield from sketches_for_roles(roles, vector, constant, core, threads, factor)
-    bare = without_padding(task, contraction)
-    if bare is None:
-        return
-    for vector in (0, 1):
-        roles, constant = assign_roles(bare, vector), bare.constant(task)
-        if roles.vectors and are_uniform(roles):
-            yield from sketches_for_roles(roles, vector, constant, core, threads)
 
 
 def tiles_for_roles(

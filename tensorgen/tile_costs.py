@@ -121,8 +121,8 @@ class TiledWork:
     residuals: int
 
     def where_needed(self, share: float) -> TiledWork:
-        """The same if only that part of the steps is taken, and a window does not leave the rows:
-        a step of it reads that part of them."""
+        """The same if only that part of the steps is taken, which do not read the lines around the
+        rows: a step of a window reads that part of them."""
         depth = max(round(self.depth * share), 1)
         span = min(self.row_span, self.row_bytes)
         return replace(self, depth=depth, row_span=round(share * span))

@@ -154,7 +154,7 @@ def with_packed_rows(task: Task, isa: str, parallel: bool = False) -> list[Regis
     found = []
     for schedule in candidates(task, isa, parallel):
         rows = roles_of(task, schedule).rows
-        if not rows or schedule.source is VectorSource.RUNTIME:
+        if not rows or schedule.source is VectorSource.RUNTIME or schedule.skips_padding:
             continue
         every = -(-rows[-1].extent // schedule.rows)
         found += [

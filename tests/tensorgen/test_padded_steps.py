@@ -15,7 +15,12 @@ from tensorgen.contraction import Contraction, assign_roles, contraction_of
 from tensorgen.expr import Select, const
 from tensorgen.loop import If, statements
 from tensorgen.lower import lower
-from tensorgen.padded_steps import are_uniform, needed_share, without_padding
+from tensorgen.padded_steps import (
+    are_uniform,
+    needed_share,
+    roles_without_padding,
+    without_padding,
+)
 from tensorgen.schedule import RegisterTile, ScheduleError, VectorSource
 from tensorgen.sketch import contraction_estimate
 from tensorgen.target import Target
@@ -46,6 +51,16 @@ GROUPS = padded(
     convolution((4, 8), (3, 3), channels=(2, 3), groups=2, dilations=(2, 4)), (2, 4), (2, 4)
 )
 
+SIDES = padded(
+    with_epilogue(convolution((5, 6), (3, 3), channels=(32, 19), dilations=(2, 1)), "bias"),
+    (1, 1),
+    (1, 1),
+)
+"""Positions along a line differ at the sides of the image: those keep their padding, and lines
+above and below are left out."""
+
+SMALL = padded(convolution((7, 7), (3, 3), channels=(32, 17), batch=2), (1, 1), (1, 1))
+
 TASKS = {
     "line": LINE,
     "causal": CAUSAL,
@@ -53,7 +68,12 @@ TASKS = {
     "far": FAR,
     "groups": GROUPS,
     "column": COLUMN,
+    "sides": SIDES,
+    "small": SMALL,
 }
+
+BARE = {name: task for name, task in TASKS.items() if task not in (SIDES, SMALL)}
+"""Those of which no padding is read at all."""
 
 
 def bare(task: Task) -> Contraction:
@@ -78,7 +98,7 @@ def skipping(task: Task, isa: str, parallel: bool = False) -> list[RegisterTile]
         (GROUPS, (4 / 6) * (4 / 6), 4),
         (COLUMN, 19 / 21, 5),
     ],
-    ids=TASKS,
+    ids=BARE,
 )
 def test_how_many_steps_are_needed(task: Task, share: float, inner: int) -> None:
     """Whole numbers of a dilation are alike: of six lines and a dilation of three the first three
@@ -102,7 +122,7 @@ def test_neighbours_that_differ_are_not_told_apart_by_a_condition() -> None:
     assert not are_uniform(assign_roles(bare(task), 1))
     assert not skipping(task, "avx512")
     tile = next(t for t in candidates(task, "avx512") if t.vector_operand == 1)
-    with pytest.raises(ScheduleError, match="expected tiles of which all elements are padded at"):
+    with pytest.raises(ScheduleError, match="expected steps at which whole tiles read zeros"):
         lower(task, replace(tile, skips_padding=True, prologue=0, together=False))
 
 
@@ -112,7 +132,7 @@ def test_what_has_no_zeros_around_it_is_refused() -> None:
     assert contraction is not None
     assert without_padding(plain, contraction) is None
     tile = candidates(plain, "avx512")[0]
-    with pytest.raises(ScheduleError, match="expected zeros around a factor, to skip them, got"):
+    with pytest.raises(ScheduleError, match="expected steps at which whole tiles read zeros"):
         lower(plain, replace(tile, skips_padding=True))
 
 
@@ -133,6 +153,32 @@ def test_other_values_than_zero_stay() -> None:
     contraction = contraction_of(task)
     assert contraction is not None
     assert without_padding(task, contraction) is None
+
+
+@pytest.mark.parametrize(
+    ("task", "share"), [(SIDES, 13 / 15), (SMALL, 19 / 21)], ids=["sides", "small"]
+)
+@pytest.mark.parametrize("vector", [0, 1])
+def test_lines_are_left_out_beside_a_padded_copy(task: Task, share: float, vector: int) -> None:
+    """Whichever factor lies along the lanes: pixels or features."""
+    contraction = contraction_of(task)
+    assert contraction is not None
+    assert not are_uniform(assign_roles(bare(task), vector))
+    roles = roles_without_padding(task, contraction, vector)
+    assert roles is not None
+    assert are_uniform(roles)
+    assert roles.contraction.prologue is not None
+    assert needed_share(roles.contraction) == pytest.approx(share)
+    assert [t for t in skipping(task, "avx512") if t.vector_operand == vector]
+
+
+def test_few_lines_are_not_worth_their_conditions() -> None:
+    """Of a large image, and where few steps lie between two conditions."""
+    for task in (
+        padded(convolution((80, 8), (3, 3), channels=(32, 19)), (1, 1), (1, 1)),
+        padded(convolution((7, 7), (3, 3), channels=(8, 19)), (1, 1), (1, 1)),
+    ):
+        assert not skipping(task, "avx512")
 
 
 @pytest.mark.parametrize("isa", ["c99", "avx512", "neon"])
