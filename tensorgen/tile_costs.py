@@ -56,10 +56,6 @@ ALL_COLUMNS = 4.0
 """A line of results takes so many times as long where tiles side by side store in the pages of all
 columns: there are more than a core has translations of at hand."""
 
-CUT_LINE = 12.0
-"""Cycles that it takes to come back to a line of which the panel before has read or stored the
-first part, where lines collide in the first-level cache."""
-
 INSIDE_LINE = 0.5
 """How often operands begin inside a line, so that panels of whole lines do, too: those that a
 library makes itself do not, those of its callers nearly always."""
@@ -346,8 +342,9 @@ def tile_cycles(
     step += late
     step += work.far_cycles(schedule, rows, core)
     cycles = work.depth * step + _end_cycles(work, core, rows, columns)
-    cycles += CUT_LINE * _cut_lines(work, schedule, rows, width, core)
-    cycles += CUT_LINE * _torn_lines(work, columns, core)
+    if core.costs.cut_line:
+        cut = _cut_lines(work, schedule, rows, width, core) + _torn_lines(work, columns, core)
+        cycles += core.costs.cut_line * cut
     cycles += core.costs.result_line * _jumped_lines(work, schedule, rows, columns, core)
     if schedule.depth:
         partial = core.costs.partial_sum * rows * vectors

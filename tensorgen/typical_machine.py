@@ -57,7 +57,12 @@ _KINDS = {
         0.45e-6,
         0.2e-6,
         costs=CoreCosts(
-            clock=2.0, broadcast=2.0, in_place=0.0, second_line=4.5, crossing_line=80.0
+            clock=2.0,
+            broadcast=2.0,
+            in_place=0.0,
+            second_line=4.5,
+            cut_line=0.0,
+            crossing_line=80.0,
         ),
     ),
     # Two vectors of 512 bits are multiplied in a clock, as on Zen 5.

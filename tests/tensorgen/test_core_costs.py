@@ -16,7 +16,6 @@ from tensorgen.sketch_winograd import AGAIN, WinogradSketch, winograd_sketches, 
 from tensorgen.task import Task
 from tensorgen.tile_costs import (
     ALL_COLUMNS,
-    CUT_LINE,
     INSIDE_LINE,
     MULTIPLY_ADD_LATENCY,
     least_step,
@@ -271,7 +270,7 @@ def test_groups_that_share_lines_of_results_come_back_to_them() -> None:
         replace(work, result_bytes=4096),
         replace(work, result_distance=12544),
     ):
-        assert torn - tile_cycles(other, tile, core, 4, 56) == CUT_LINE * 56
+        assert torn - tile_cycles(other, tile, core, 4, 56) == core.costs.cut_line * 56
 
 
 def test_panels_of_whole_lines_are_cut_where_arrays_begin_inside_one() -> None:
@@ -288,7 +287,9 @@ def test_panels_of_whole_lines_are_cut_where_arrays_begin_inside_one() -> None:
     far = tiled_work(roles, tile.vector_operand, core.dialect, 1)
     near = replace(far, vector_bytes=1 << 18)
     difference = tile_cycles(far, tile, core, 13, 16) - tile_cycles(near, tile, core, 13, 16)
-    assert difference == pytest.approx(CUT_LINE * INSIDE_LINE * 64 / 5)
+    assert difference == pytest.approx(core.costs.cut_line * INSIDE_LINE * 64 / 5)
+    free = costing(cut_line=0.0)
+    assert tile_cycles(far, tile, free, 13, 16) == tile_cycles(near, tile, free, 13, 16)
     inside = replace(tile, vectors_outer=False)
     assert tile_cycles(far, inside, core, 13, 16) == tile_cycles(near, inside, core, 13, 16)
     best = cheapest_tile(task, contraction, core, 1)
