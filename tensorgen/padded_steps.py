@@ -76,17 +76,13 @@ def without_padding(task: Task, contraction: Contraction) -> Contraction | None:
     """The same contraction with its `guards` instead of a prologue that pads an input with zeros;
     None if it has no such prologue, or one that other than the axes of a window and of the result
     decide. Constants are packed with their padding at compile time."""
-    prologue = contraction.prologue
-    guards = _guards(task, contraction)
+    prologue, guards = contraction.prologue, _guards(task, contraction)
     if prologue is None or not guards:
         return None
     load = _padded_load(task, prologue)
-    source = (
-        None
-        if load is None
-        else _moved(affine(flat_index(load.indices, load.type.shape)), _places(prologue))
-    )
-    if load is None or source is None:
+    assert load is not None, "guards are of an input with zeros around it"
+    source = _moved(affine(flat_index(load.indices, load.type.shape)), _places(prologue))
+    if source is None:
         return None
     factor = prologue.factor
     operands, factors = list(contraction.operands), list(contraction.factors)
