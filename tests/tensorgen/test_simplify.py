@@ -243,7 +243,7 @@ def test_deep_sums_are_simplified() -> None:
 
 
 def test_the_collector_finds_nothing() -> None:
-    # Thousands of indices of a kernel are simplified: cycles took a fifth of a tuner's Python.
+    # Thousands of indices of a kernel are simplified: cycles took an eighth of a tuner's Python.
     axis = Axis(0, 12, "i")
 
     def changed(number: int) -> Expr:
