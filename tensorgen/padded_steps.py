@@ -14,7 +14,7 @@ What it does not: choose (`sketch_tiles`), or print the conditions (`lower_contr
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import gcd, prod
 
 import numpy as np
@@ -28,7 +28,6 @@ from tensorgen.contraction import (
 )
 from tensorgen.expr import Apply, Axis, Const, Expr, Load, Select, const
 from tensorgen.flat import flat_index
-from tensorgen.prologue import Prologue
 from tensorgen.simplify import Affine, affine, simplify
 from tensorgen.task import Task
 from tensorgen.types import int64
@@ -36,27 +35,27 @@ from tensorgen.types import int64
 MOST_POINTS = 1 << 16
 """Conditions at more points are not counted, and such contractions keep their padding."""
 
-
 LEAST_STEPS = 32
 """Steps between two conditions, at least, where lines are left out beside a padded copy."""
 
 MOST_NEEDED = 0.99
-"""The part of the steps that is needed then, at most: conditions take about a percent."""
+"""The part of the steps that is needed then, at most: to leave out fewer is not worth estimates of
+as many tiles again."""
 
 
 def roles_without_padding(task: Task, contraction: Contraction, vector: int) -> Roles | None:
     """The roles of the axes, factor `vector` along the lanes, with guards that no two elements of a
     tile differ in: instead of a prologue that pads an input with zeros, or beside it, where other
     guards tell elements of a tile apart. None if too little can be left out."""
-    guards = _guards(task, contraction)
-    if not guards:
+    padding = Padding.of(task, contraction)
+    if padding is None:
         return None
-    bare = without_padding(task, contraction)
+    bare = padding.in_place(contraction)
     if bare is not None:
         roles = assign_roles(bare, vector)
         if are_uniform(roles):
             return roles
-    roles = assign_roles(replace(contraction, guards=guards), vector)
+    roles = assign_roles(replace(contraction, guards=padding.guards), vector)
     kept = tuple(guard for guard in roles.contraction.guards if _is_uniform(guard, roles))
     roles = replace(roles, contraction=replace(roles.contraction, guards=kept))
     return roles if kept and _lines_pay(roles) else None
@@ -72,62 +71,56 @@ def _lines_pay(roles: Roles) -> bool:
     return steps >= LEAST_STEPS and needed_share(roles.contraction) <= MOST_NEEDED
 
 
-def without_padding(task: Task, contraction: Contraction) -> Contraction | None:
-    """The same contraction with its `guards` instead of a prologue that pads an input with zeros;
-    None if it has no such prologue, or one that other than the axes of a window and of the result
-    decide. Constants are packed with their padding at compile time."""
-    prologue, guards = contraction.prologue, _guards(task, contraction)
-    if prologue is None or not guards:
-        return None
-    load = _padded_load(task, prologue)
-    assert load is not None, "guards are of an input with zeros around it"
-    source = _moved(affine(flat_index(load.indices, load.type.shape)), _places(prologue))
-    if source is None:
-        return None
-    factor = prologue.factor
-    operands, factors = list(contraction.operands), list(contraction.factors)
-    operands[factor], factors[factor] = load.operand, source
-    contraction = replace(
-        contraction,
-        operands=(operands[0], operands[1]),
-        factors=(factors[0], factors[1]),
-        prologue=None,
-        guards=guards,
-    )
-    return _alike_inside(contraction)
+@dataclass(frozen=True, slots=True)
+class Padding:
+    """The zeros that a prologue puts around an input as factor number `factor`: one of the `guards`
+    is negative exactly where the contraction reads them, and elsewhere it reads `load`, with the
+    axes of the prologue at `places`. The input is no constant: these are packed with their padding
+    at compile time."""
 
+    factor: int
+    guards: tuple[Affine, ...]
+    load: Load
+    places: Mapping[Expr, Affine]
 
-def _guards(task: Task, contraction: Contraction) -> tuple[Affine, ...]:
-    """Terms of which one is negative exactly where a prologue pads an input that is no constant;
-    none if it does something else, or others than the axes of the contraction decide."""
-    prologue = contraction.prologue
-    if prologue is None or _padded_load(task, prologue) is None:
-        return ()
-    assert isinstance(prologue.stage.body, Select)
-    within = _nonnegative(prologue.stage.body.condition)
-    if within is None:
-        return ()
-    places = _places(prologue)
-    guards = [guard for bound in within if (guard := _moved(bound, places)) is not None]
-    if len(guards) < len(within):
-        return ()
-    return tuple(guard for guard in guards if guard.bounds[0] < 0)
+    @staticmethod
+    def of(task: Task, contraction: Contraction) -> Padding | None:
+        """None if a contraction has no such prologue, or one that other than its axes decide."""
+        prologue = contraction.prologue
+        if prologue is None:
+            return None
+        match prologue.stage.body:
+            case Select(condition=condition, then=Load() as load, otherwise=Const(value=0)) if (
+                load.operand < len(task.inputs) and not task.constant[load.operand]
+            ):
+                within = _nonnegative(condition)
+            case _:
+                return None
+        if within is None:
+            return None
+        places: dict[Expr, Affine] = dict(zip(prologue.stage.axes, prologue.indices, strict=True))
+        found = [_moved(bound, places) for bound in within]
+        if any(guard is None for guard in found):
+            return None
+        guards = tuple(guard for guard in found if guard is not None and guard.bounds[0] < 0)
+        return Padding(prologue.factor, guards, load, places) if guards else None
 
-
-def _padded_load(task: Task, prologue: Prologue) -> Load | None:
-    """The element of an input that a prologue pads with zeros; None if it does something else, or
-    pads a constant."""
-    match prologue.stage.body:
-        case Select(then=Load() as load, otherwise=Const(value=0)) if (
-            load.operand < len(task.inputs) and not task.constant[load.operand]
-        ):
-            return load
-    return None
-
-
-def _places(prologue: Prologue) -> Mapping[Expr, Affine]:
-    """Where a contraction reads a prologue, along each of its axes."""
-    return dict(zip(prologue.stage.axes, prologue.indices, strict=True))
+    def in_place(self, contraction: Contraction) -> Contraction | None:
+        """The same contraction with the guards instead of the prologue: steps that they let through
+        read the input itself. None if that is at other than affine places."""
+        source = _moved(affine(flat_index(self.load.indices, self.load.type.shape)), self.places)
+        if source is None:
+            return None
+        operands, factors = list(contraction.operands), list(contraction.factors)
+        operands[self.factor], factors[self.factor] = self.load.operand, source
+        contraction = replace(
+            contraction,
+            operands=(operands[0], operands[1]),
+            factors=(factors[0], factors[1]),
+            prologue=None,
+            guards=self.guards,
+        )
+        return _alike_inside(contraction)
 
 
 def needed_share(contraction: Contraction) -> float:

@@ -421,8 +421,6 @@ def remembering(memory: Memory) -> Iterator[None]:
 def simplify(expr: Expr, values: Mapping[Axis, Expr] = NOTHING) -> Expr:
     """The term with every index and condition in it simplified, bottom up; of a term in which
     `values` have taken the place of axes."""
-    if not values and expr.digest in _SIMPLE:
-        return expr
     if len(_SIMPLE) > _REMEMBERED:
         _SIMPLE.clear()
     memory = _MEMORY.get()

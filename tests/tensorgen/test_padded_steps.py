@@ -16,10 +16,10 @@ from tensorgen.expr import Select, const
 from tensorgen.loop import If, statements
 from tensorgen.lower import lower
 from tensorgen.padded_steps import (
+    Padding,
     are_uniform,
     needed_share,
     roles_without_padding,
-    without_padding,
 )
 from tensorgen.schedule import RegisterTile, ScheduleError, VectorSource
 from tensorgen.sketch import contraction_estimate
@@ -76,6 +76,11 @@ BARE = {name: task for name, task in TASKS.items() if task not in (SIDES, SMALL)
 """Those of which no padding is read at all."""
 
 
+def without_padding(task: Task, contraction: Contraction) -> Contraction | None:
+    padding = Padding.of(task, contraction)
+    return None if padding is None else padding.in_place(contraction)
+
+
 def bare(task: Task) -> Contraction:
     contraction = contraction_of(task)
     assert contraction is not None
@@ -122,7 +127,8 @@ def test_neighbours_that_differ_are_not_told_apart_by_a_condition() -> None:
     assert not are_uniform(assign_roles(bare(task), 1))
     assert not skipping(task, "avx512")
     tile = next(t for t in candidates(task, "avx512") if t.vector_operand == 1)
-    with pytest.raises(ScheduleError, match="expected steps at which whole tiles read zeros"):
+    message = "expected steps at which whole tiles read zeros around a factor, to skip them, got"
+    with pytest.raises(ScheduleError, match=message):
         lower(task, replace(tile, skips_padding=True, prologue=0, together=False))
 
 
@@ -132,7 +138,8 @@ def test_what_has_no_zeros_around_it_is_refused() -> None:
     assert contraction is not None
     assert without_padding(plain, contraction) is None
     tile = candidates(plain, "avx512")[0]
-    with pytest.raises(ScheduleError, match="expected steps at which whole tiles read zeros"):
+    message = "expected steps at which whole tiles read zeros around a factor, to skip them, got"
+    with pytest.raises(ScheduleError, match=message):
         lower(plain, replace(tile, skips_padding=True))
 
 
