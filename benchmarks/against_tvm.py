@@ -29,6 +29,7 @@ from benchmarks.markdown_page import made_by, options_of
 from benchmarks.tvm_duel import Duel, DuelError, Effort, duel
 from benchmarks.tvm_operators import LAYOUTS, Operator, operator_of
 from benchmarks.tvm_tables import markdown, summary, table
+from tasor.cycle_collection import collect_young_only
 from tasor.errors import EXIT_NO, EXIT_TOOL_MISSING, EXIT_USAGE, one_line
 from tasor.peers import pinned_cpus
 from tasor.pipeline import Settings, settings_of
@@ -103,6 +104,8 @@ def chosen(arguments: argparse.Namespace) -> list[tuple[Source, Operator]]:
 def main(words: Sequence[str] | None = None) -> int:
     """Run the command line given by `words`; returns the exit code."""
     arguments = parser().parse_args(words)
+    if words is None:
+        collect_young_only()
     progress = Console(stderr=True, highlight=False)
 
     def tell(line: str) -> None:

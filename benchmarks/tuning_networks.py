@@ -20,6 +20,7 @@ from rich.table import Table
 from benchmarks.markdown_page import made_by, options_of, table_lines
 from benchmarks.tuning_runs import Run, Variant, milestones, prepared, runs
 from benchmarks.tuning_tables import asked_cases, median_gains, parser_of
+from tasor.cycle_collection import collect_young_only
 from tasor.pipeline import settings_of
 from tensorgen.target import host_target
 
@@ -42,6 +43,8 @@ def main(words: Sequence[str] | None = None) -> int:
     parser = parser_of(PROGRAM, "How long networks take to tune.", "networks", NETWORKS)
     parser.set_defaults(seeds=1)
     arguments = parser.parse_args(words)
+    if words is None:
+        collect_young_only()
     progress = Console(stderr=True, highlight=False)
     cases = asked_cases(arguments, PROGRAM, progress)
     if not cases:

@@ -39,6 +39,7 @@ from tasor.command_line_tune import tune
 from tasor.command_optimize import OptimizeOptions, optimize_into, report_document
 from tasor.command_run import Ran, run_folder, run_model
 from tasor.command_show import folder_views, model_views
+from tasor.cycle_collection import collect_young_only
 from tasor.errors import (
     EXIT_BUG,
     EXIT_DONE,
@@ -400,6 +401,7 @@ def main(words: Sequence[str] | None = None) -> int:
     if words is None:
         words = sys.argv[1:]
         signal.signal(signal.SIGTERM, _terminate)
+        collect_young_only()
     for stream in (sys.stdout, sys.stderr):
         # Names out of models may hold what the terminal's encoding cannot spell.
         if isinstance(stream, TextIOWrapper):

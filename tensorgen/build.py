@@ -269,6 +269,31 @@ def _compile(job: _Job, sources: Mapping[str, str | bytes], units: tuple[_Unit, 
     for name, content in sources.items():
         data = content.encode() if isinstance(content, str) else content
         (job.work / name).write_bytes(data)
+    inputs: tuple[str, ...]
+    if len(units) == 1:
+        # Starting the compiler twice would take as long as a small kernel.
+        flags, inputs = units[0].flags, (units[0].name,)
+    else:
+        flags, inputs = job.link_flags, _objects(job, units)
+    inputs += tuple(sorted(name for name in sources if name.endswith(_LINKED)))
+    made = job.work / "library.so"
+    # Assembly without a note about it makes the linker ask for an executable stack.
+    hardening = ("-Wl,-z,noexecstack",) if platform.system() == "Linux" else ()
+    named = (f"-l{library}" for library in job.libraries)
+    command = (
+        *job.compiler.command, *flags, *hardening, "-shared", "-o", made.name, *inputs, *named,
+    )  # fmt: skip
+    _run(command, job.work, job.timeout_seconds)
+    if not made.is_file():
+        raise BuildError(
+            f"build: expected {job.compiler.name} to write library.so, got no file and no error; "
+            "choose another compiler with CC"
+        )
+    return made
+
+
+def _objects(job: _Job, units: tuple[_Unit, ...]) -> tuple[str, ...]:
+    """The objects of several files, compiled at the same time."""
 
     def compile_unit(unit: _Unit) -> str:
         made = f"{unit.name}.o"
@@ -279,27 +304,11 @@ def _compile(job: _Job, sources: Mapping[str, str | bytes], units: tuple[_Unit, 
     stop = threading.Event()
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
         try:
-            objects = list(pool.map(compile_unit, units))
+            return tuple(pool.map(compile_unit, units))
         except BaseException:
             # The pool waits for its threads, and they wait for their compilers.
             stop.set()
             raise
-    objects += sorted(name for name in sources if name.endswith(_LINKED))
-    made = job.work / "library.so"
-    # Assembly without a note about it makes the linker ask for an executable stack.
-    hardening = ("-Wl,-z,noexecstack",) if platform.system() == "Linux" else ()
-    named = (f"-l{library}" for library in job.libraries)
-    command = (
-        *job.compiler.command, *job.link_flags, *hardening, "-shared", "-o", made.name,
-        *objects, *named,
-    )  # fmt: skip
-    _run(command, job.work, job.timeout_seconds)
-    if not made.is_file():
-        raise BuildError(
-            f"build: expected {job.compiler.name} to write library.so, got no file and no error; "
-            "choose another compiler with CC"
-        )
-    return made
 
 
 def _run(
@@ -332,8 +341,9 @@ def _run(
             os.killpg(process.pid, signal.SIGKILL)
             if isinstance(error, subprocess.TimeoutExpired):
                 raise BuildError(
-                    f"build: expected {shlex.join(command[:1])} to finish {command[-1]} within "
-                    f"{timeout_seconds:g} s, got no end of it; allow more time or emit less code"
+                    f"build: expected {shlex.join(command[:1])} to finish {_subject(command)} "
+                    f"within {timeout_seconds:g} s, got no end of it; allow more time or emit less "
+                    "code"
                 ) from error
             raise
     log = output.decode("utf-8", "replace")
@@ -345,6 +355,11 @@ def _run(
             f"{shlex.join(command)}\n{log}",
         )
     return log
+
+
+def _subject(command: tuple[str, ...]) -> str:
+    """The file that a command works on: the last one that it is given."""
+    return [word for word in command if not word.startswith("-")][-1]
 
 
 def _output(

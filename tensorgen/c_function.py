@@ -17,6 +17,11 @@ import numpy as np
 
 _NAME = re.compile(r"\btasor_\w+(?=\()")
 _BRANCH = re.compile(r"\b(if|for|while) \(")
+_ON_ARRAYS = re.compile(
+    r"^(?:TASOR_INLINE|static inline|static) (?P<head>void \w+\((?P<parameters>[^{]*)\))\n\{",
+    re.MULTILINE,
+)
+_VECTOR = "__m"
 
 INLINE_MACRO = """\
 #ifndef TASOR_INLINE
@@ -50,6 +55,15 @@ class CFunction:
     requires: tuple[str, ...]
     ulp: float | None
     doc: str
+
+    @property
+    def declaration(self) -> str:
+        """The declaration of a function that takes arrays and numbers and returns nothing. Calls of
+        those cost little beside what they do, and may go to another library; "" for others."""
+        found = _ON_ARRAYS.search(self.text)
+        if found is None or _VECTOR in found["parameters"]:
+            return ""
+        return f"{found['head']};\n"
 
 
 def c_function(text: str, doc: str, ulp: float | None = None, /, **parts: str) -> CFunction:

@@ -13,7 +13,7 @@ compiler; all that are known to us wrap. Without contraction into fused multiply
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from types import MappingProxyType
 
 from tensorgen.c_function import INLINE_MACRO, CFunction
@@ -42,6 +42,11 @@ _ALL = {
     **{function.name: function for function in (*VECTOR_FUNCTIONS, *TRANSPOSE, *SOFTMAX)},
 }
 
+ON_ARRAYS: Mapping[str, CFunction] = MappingProxyType(
+    {name: function for name, function in _ALL.items() if function.declaration}
+)
+"""The functions that may be defined elsewhere, in another library: see `CFunction.declaration`."""
+
 _SUFFIX = {
     **INTEGER_SUFFIX,
     float16: "f16",
@@ -51,11 +56,11 @@ _SUFFIX = {
 }
 
 
-def definitions(names: Iterable[str]) -> str:
+def definitions(names: Iterable[str], elsewhere: Set[str] = frozenset()) -> str:
     """The C text of the named functions and of all that they call, callees first.
 
-    The order is the same for every order of `names`; no names give no text. KeyError for a name
-    that is not in the table.
+    Those that are defined `elsewhere` are only declared. The order is the same for every order of
+    `names`; no names give no text. KeyError for a name that is not in the table.
     """
     wanted: set[str] = set()
     pending = sorted(names)
@@ -63,12 +68,12 @@ def definitions(names: Iterable[str]) -> str:
         name = pending.pop()
         if name not in wanted:
             wanted.add(name)
-            pending.extend(_ALL[name].requires)
+            pending.extend(() if name in elsewhere else _ALL[name].requires)
     placed: dict[str, CFunction] = {}
 
     def place(function: CFunction) -> None:
         for name in function.requires:
-            if name not in placed:
+            if name in wanted and name not in placed:
                 place(_ALL[name])
         placed[function.name] = function
 
@@ -77,7 +82,11 @@ def definitions(names: Iterable[str]) -> str:
             place(function)
     if not placed:
         return ""
-    return "\n".join((INLINE_MACRO, *(function.text for function in placed.values())))
+    texts = (
+        function.text if name not in elsewhere else function.declaration
+        for name, function in placed.items()
+    )
+    return "\n".join((INLINE_MACRO, *texts))
 
 
 def c_function_for(op: str, dtype_name: str) -> str | None:

@@ -11,6 +11,7 @@ program, NAME_test.c. Names from models reach it only through `comment_text`, `s
 
 from __future__ import annotations
 
+from collections.abc import Set
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import assert_never
@@ -151,12 +152,15 @@ def module_files(module: Module) -> dict[str, bytes]:
     return files
 
 
-def kernels_files(module: Module) -> dict[str, bytes]:
+def kernels_files(module: Module, elsewhere: Set[str] = frozenset()) -> dict[str, bytes]:
     """The file with the kernels, without the steps, and the headers that it includes: enough to
-    call them one by one from functions written behind them."""
+    call them one by one from functions written behind them. Of the C functions that kernels call,
+    it only declares those that are defined `elsewhere`."""
     layout = weight_layout(module)
     block = weight_block(module.constants, layout)
-    return _kernels_files(module.name, _context(module, layout, block, None), None)
+    context = _context(module, layout, block, None)
+    context["functions"] = definitions(module.functions, elsewhere).strip("\n")
+    return _kernels_files(module.name, context, None)
 
 
 def _kernels_files(name: str, context: dict[str, object], steps: Steps | None) -> dict[str, bytes]:
@@ -231,7 +235,7 @@ def _context(
         "base_flags": " ".join(base_flags(module)),
         "kernel_flags": " ".join(flags[f"{name}_kernels.c"]),
         "link_flags": " ".join(link_flags(module)),
-        "functions": definitions(module.functions).strip("\n") if module.functions else "",
+        "functions": definitions(module.functions).strip("\n"),
         "inputs": tuple(zip(module.inputs, module.input_identifiers, strict=True)),
         "outputs": tuple(zip(module.outputs, module.output_identifiers, strict=True)),
         "kernel_parameters": {

@@ -73,8 +73,9 @@ class BuiltBatch:
 class BatchBuilder:
     """Builds candidates for a target; libraries go to `folder`, which the caller removes.
 
-    With `drafts`, kernels are compiled with fewer passes than a library is. Not to be used by
-    several threads at once.
+    With `drafts`, kernels are compiled with fewer passes than a library is, and the library
+    `functions`, if there is one, has to be loaded before theirs. Not to be used by several threads
+    at once.
     """
 
     def __init__(
@@ -86,12 +87,16 @@ class BatchBuilder:
         strict: bool,
         drafts: bool,
         cores: CompilerCores,
+        cache: Path | None = None,
     ) -> None:
         self._target = target
         self._threads = threads
         self._strict = strict
         self._drafts = drafts
-        self._builder = CandidateBuilder(target, threads, folder, strict=strict, cores=cores)
+        self._builder = CandidateBuilder(
+            target, threads, folder, strict=strict, drafts=drafts, cores=cores, cache=cache
+        )
+        self.functions = self._builder.functions
         self._cores = cores
         self._printer = ThreadPoolExecutor(max_workers=1)
         self._memory = Memory()

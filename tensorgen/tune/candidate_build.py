@@ -7,7 +7,7 @@ refuses until it is known which candidate it is. What it does not: load or run w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -23,6 +23,7 @@ from tensorgen.tune.candidate_source import (
 )
 from tensorgen.tune.compiler_cores import CompilerCores
 from tensorgen.tune.fields import one_line
+from tensorgen.tune.functions_apart import apart_source, functions_apart
 from tensorgen.tune.intrinsics import HEADER, intrinsics_of
 from tensorgen.tune.outcome import NotBuilt
 
@@ -41,7 +42,11 @@ class Built:
 
 
 class CandidateBuilder:
-    """Compiles candidates for a target; libraries go to `folder`, which the caller removes."""
+    """Compiles candidates for a target; libraries go to `folder`, which the caller removes.
+
+    Drafts call some functions in a library that is kept in `cache`: `functions`, if there is one,
+    which has to be loaded before theirs.
+    """
 
     def __init__(
         self,
@@ -50,13 +55,22 @@ class CandidateBuilder:
         folder: Path,
         *,
         strict: bool,
+        drafts: bool,
         cores: CompilerCores,
+        cache: Path | None,
     ) -> None:
         self._target = target
         self._threads = threads
         self._folder = folder
         self._strict = strict
         self._intrinsics = intrinsics_of(find_compiler(target), target)
+        # Other compilers draft nothing: they are asked for a library's passes.
+        drafts = drafts and self._intrinsics is not None
+        self._elsewhere = frozenset(functions_apart(target.isa) if drafts else ())
+        self.functions: Path | None = None
+        if self._elsewhere:
+            sources = {"functions.c": apart_source(target.isa)}
+            self.functions = build_library(sources, target=target, strict=strict, cache=cache)
         self._cores = cores
         self._pool = ThreadPoolExecutor(max_workers=cores.count)
 
@@ -79,8 +93,7 @@ class CandidateBuilder:
             return []
         try:
             with self._cores.taken():
-                file = candidate_file(printed, self._target, self._threads, strict=self._strict)
-                library = self._library(file, len(printed), draft_flags)
+                library = self._library(printed, draft_flags)
         except BuildError as error:
             if isinstance(error.__cause__, OSError) or _NO_ROOM in error.log:
                 raise
@@ -93,17 +106,23 @@ class CandidateBuilder:
             ]
         return [Built(library, function_name(number)) for number in range(len(printed))]
 
-    def _library(self, file: CandidateFile, count: int, draft_flags: tuple[str, ...]) -> Path:
-        """The library of a file of so many candidates. Raises BuildError."""
+    def _library(self, printed: Sequence[PrintedKernel], draft_flags: tuple[str, ...]) -> Path:
+        """The library of a file of candidates. Raises BuildError."""
         if self._intrinsics is not None:
+            file = self._file(printed, self._elsewhere)
             text = b"".join(
                 t if isinstance(t, bytes) else t.encode() for t in file.sources.values()
             )
             header = self._intrinsics.part_for(text.decode())
             # Fails for what the part lacks, too: then the compiler's own header decides.
             with suppress(BuildError):
-                return self._compiled(file, {HEADER: header}, ("-I.", *draft_flags), count)
-        return self._compiled(file, {}, (), count)
+                return self._compiled(file, {HEADER: header}, ("-I.", *draft_flags), len(printed))
+        return self._compiled(self._file(printed, frozenset()), {}, (), len(printed))
+
+    def _file(self, printed: Sequence[PrintedKernel], elsewhere: Set[str]) -> CandidateFile:
+        return candidate_file(
+            printed, self._target, self._threads, strict=self._strict, elsewhere=elsewhere
+        )
 
     def _compiled(
         self, file: CandidateFile, headers: dict[str, str], flags: tuple[str, ...], count: int

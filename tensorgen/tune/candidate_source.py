@@ -6,7 +6,7 @@ to be compiled as those are. What it does not: compile, or choose what runs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 
 from tensorgen.emit import Spelling, emit_kernel
@@ -61,9 +61,14 @@ def function_name(number: int) -> str:
 
 
 def candidate_file(
-    printed: Sequence[PrintedKernel], target: Target, threads: int, *, strict: bool
+    printed: Sequence[PrintedKernel],
+    target: Target,
+    threads: int,
+    *,
+    strict: bool,
+    elsewhere: Set[str] = frozenset(),
 ) -> CandidateFile:
-    """The file of some candidates."""
+    """The file of some candidates, which only declares C functions that are defined `elsewhere`."""
     kernels = tuple(
         replace(
             entry.kernel,
@@ -74,7 +79,7 @@ def candidate_file(
     )
     module = _module(kernels, target, threads, strict)
     name = f"{_NAME}_kernels.c"
-    sources: dict[str, str | bytes] = dict(kernels_files(module))
+    sources: dict[str, str | bytes] = dict(kernels_files(module, elsewhere))
     calls = "\n".join(_calls(number, kernel, threads) for number, kernel in enumerate(kernels))
     text = sources[name]
     sources[name] = (text if isinstance(text, bytes) else text.encode()) + calls.encode() + b"\n"

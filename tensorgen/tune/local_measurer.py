@@ -114,8 +114,9 @@ class LocalMeasurer(Measurer):
         self._folder = working_folder(cache)
         self._place = Path(self._folder.name)
         self._builder = BatchBuilder(
-            target, threads, self._place, strict=strict, drafts=drafts, cores=self._compilers
-        )
+            target, threads, self._place, strict=strict, drafts=drafts, cores=self._compilers,
+            cache=cache,
+        )  # fmt: skip
         self._worker = MeasuringWorker()
         self._operands: dict[bytes, TaskOperands] = {}
         self._under_way: Counter[bytes] = Counter()
@@ -291,6 +292,7 @@ class LocalMeasurer(Measurer):
             "spare_bytes": SPARE_BYTES,
             "limit_seconds": self._limit_seconds,
             "checker": str(self._checker),
+            "functions": str(self._builder.functions or ""),
             "rules": asdict(rules),
             "incumbent": has_incumbent,
             "candidates": entries,

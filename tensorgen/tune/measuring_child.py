@@ -121,6 +121,9 @@ def _serve(
     candidates = [_Candidate(entry) for entry in request["candidates"]]
     room = _Room(request, operand)
     checker = ctypes.CDLL(request["checker"]) if request["checker"] else None
+    if request["functions"]:
+        # Candidates do not say where the functions are that they call.
+        ctypes.CDLL(request["functions"], ctypes.RTLD_GLOBAL)
     limit = request["limit_seconds"]
     with os.fdopen(commands, "r") as lines:
         for line in lines:

@@ -244,7 +244,7 @@ def test_a_refused_source_is_told_in_one_line_with_the_whole_log(tmp_path: Path)
         message,
     )
     assert "return b;" in refusal.value.log
-    assert "-c -o bad.c.o bad.c" in refusal.value.log
+    assert "-shared -o library.so bad.c" in refusal.value.log
     assert half_made(tmp_path / "cache") == []
 
 

@@ -100,9 +100,9 @@ def test_loops_and_tiles_have_passes_of_their_own(
         given.append(flags)
         return build_library(sources, flags=flags, **named)
 
-    monkeypatch.setattr(candidate_build, "build_library", watched)
     cores = CompilerCores([])
     builder = BatchBuilder(HOST, 1, tmp_path, strict=False, drafts=drafts, cores=cores)
+    monkeypatch.setattr(candidate_build, "build_library", watched)
     loops: Schedule = loop_schedule(TASK, 1, fused=True)
     batch = builder.begin([(TASK, one) for one in (*tiles(2), loops)])()
     builder.close()
