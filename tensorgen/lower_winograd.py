@@ -22,13 +22,10 @@ Source: Lavin and Gray, "Fast algorithms for convolutional neural networks" (CVP
 
 from __future__ import annotations
 
-from math import prod
-
 from tensorgen.contraction import contraction_of
 from tensorgen.expr import Axis, Expr, TensorExpr, operand_name
 from tensorgen.loop import Allocate, LoopKernel, Space, Stmt
 from tensorgen.lower_contraction import Packing
-from tensorgen.lower_loops import spans
 from tensorgen.lower_winograd_data import transform_data
 from tensorgen.lower_winograd_frame import Block, Buffers, Chunk, Frame, nested_counters
 from tensorgen.lower_winograd_products import multiply
@@ -105,7 +102,7 @@ def _kernel(task: Task, frame: Frame) -> tuple[LoopKernel, Packing]:
     values: dict[Axis, Expr] = dict(zip(outer, loops, strict=True))
     share = frame.counter("share", frame.schedule.shares)
     body: list[Stmt] = []
-    for span in spans(prod(frame.strip_extents), frame.strips):
+    for span in frame.blocks:
         number = frame.counter("block", span.blocks)
         first = simplify(number * span.length + span.start)
         block = Block(first, span.length, values)
@@ -127,15 +124,14 @@ def _results(frame: Frame, buffers: Buffers, block: Block, share: Expr) -> tuple
     count = frame.feature_blocks // frame.schedule.shares
     counter = frame.counter("f_o", count)
     features = simplify(share * count + counter)
-    body: list[Stmt] = []
-    for span in spans(frame.rows(block.strips), frame.schedule.chunk):
-        number = frame.counter("chunk", span.blocks)
-        chunk = Chunk(features, simplify(number * span.length + span.start), span.length)
-        stages = (
-            *multiply(frame, buffers, block, chunk),
-            *transform_back(frame, buffers, block, chunk),
-        )
-        body += nested_counters(
-            (counter, number), (Allocate(buffers.products, stages),), frame.shared(False)
-        )
-    return tuple(body)
+    rows = frame.rows(block.strips)
+    length = min(rows, frame.schedule.chunk)
+    number = frame.counter("chunk", -(-rows // length))
+    chunk = Chunk(features, simplify(number * length), length)
+    stages = (
+        *multiply(frame, buffers, block, chunk),
+        *transform_back(frame, buffers, block, chunk),
+    )
+    return nested_counters(
+        (counter, number), (Allocate(buffers.products, stages),), frame.shared(False)
+    )

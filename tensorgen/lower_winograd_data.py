@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from tensorgen.expr import Axis, Const, Expr, Load, Select, all_of, const, select
 from tensorgen.lane_choices import shared_choices
-from tensorgen.loop import Allocate, Buffer, LoopKind, Stmt, Store
+from tensorgen.loop import Allocate, Buffer, If, LoopKind, Stmt, Store
 from tensorgen.lower_loops import pieces, replace_axes
 from tensorgen.lower_prologue import prologue_element
 from tensorgen.lower_transpose import transposed
@@ -42,7 +42,10 @@ def transform_data(frame: Frame, buffers: Buffers, block: Block) -> tuple[Stmt, 
     relaid = _relaid(frame, buffers, block, deep, row, const(0, int64) if folded else group)
     counters = (tile, group) if folded else (tile,)
     tiles = nested_counters(counters, tuple(transformed), LoopKind.SERIAL)
-    body = (Allocate(buffers.strip, (*relaid, *tiles)),)
+    body: tuple[Stmt, ...] = (Allocate(buffers.strip, (*relaid, *tiles)),)
+    exists = frame.has_strip(block, row)
+    if exists != const(True, exists.dtype):
+        body = (If(exists, body),)
     strips = (deep, row) if folded else (deep, row, group)
     return nested_counters(strips, body, frame.shared(False))
 

@@ -13,7 +13,9 @@ from math import prod
 from tensorgen.contraction import Contraction
 from tensorgen.expr import Axis, Const, Expr, const
 from tensorgen.loop import Buffer, LoopKind, Numbers, Space, Stmt, nested
+from tensorgen.lower_loops import Span, spans
 from tensorgen.schedule import WinogradTile
+from tensorgen.simplify import simplify
 from tensorgen.types import DType, int64
 from tensorgen.winograd import TRIVIAL, FilteredContraction, FilterGrid
 
@@ -121,6 +123,44 @@ class Frame:
         return results * strips * self.grids[1].count
 
     @property
+    def cuts_last(self) -> bool:
+        """Whether the last block is in the loop of the others although it has fewer strips. Rows of
+        strips that do not exist have to be the last ones, and the block one thread's: where several
+        share it, all are to have as much of it."""
+        shared = self.schedule.parallel and not self.schedule.apart
+        return self.form.window is None and not shared
+
+    @property
+    def blocks(self) -> tuple[Span, ...]:
+        """The strips, cut into blocks."""
+        total = prod(self.strip_extents)
+        if self.cuts_last:
+            return (Span(0, -(-total // self.strips), self.strips),)
+        return spans(total, self.strips)
+
+    def has_strip(self, block: Block, strip: Expr) -> Expr:
+        """Whether there is a strip of a block."""
+        return simplify(block.first + strip < prod(self.strip_extents))
+
+    def has_row(self, block: Block, chunk: Chunk, row: Expr) -> Expr:
+        """Whether there is a row of a chunk."""
+        place = chunk.first + row
+        inside = (row < chunk.rows) & (place < self.rows(block.strips))
+        if not self.cuts_last:
+            return simplify(inside)
+        count = self.grids[1].count
+        return simplify(inside & (block.first * count + place < prod(self.strip_extents) * count))
+
+    def row_counts(self, block: Block) -> frozenset[int]:
+        """How many rows the chunks of a block may have."""
+        strips = {block.strips}
+        if self.cuts_last:
+            strips |= {span.length for span in spans(prod(self.strip_extents), self.strips)}
+        return frozenset(
+            span.length for count in strips for span in spans(self.rows(count), self.schedule.chunk)
+        )
+
+    @property
     def transformed_rows(self) -> int:
         """Rows of data at one point, as the buffer of transformed data holds them."""
         slots = self.form.window.slots if self.form.window else 1
@@ -186,7 +226,8 @@ class Buffers:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Consecutive strips: the number of the first, how many, and the outer axes around them."""
+    """Consecutive strips: the number of the first, how many at most, and the outer axes around
+    them."""
 
     first: Expr
     strips: int
@@ -197,7 +238,8 @@ class Block:
 class Chunk:
     """Rows of a block whose products with one block of features are held at a time.
 
-    `first` is the number of the first row in its block of strips.
+    `first` is the number of the first row in its block of strips. The last chunk has fewer `rows`,
+    if they do not divide those of the block.
     """
 
     features: Expr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 
 from tensorgen.expr import Expr, const
@@ -31,11 +32,21 @@ from tensorgen.lower_winograd_frame import (
 )
 from tensorgen.simplify import simplify
 from tensorgen.target import LINE_BYTES
-from tensorgen.types import boolean
+from tensorgen.types import boolean, int64
 
 
 def multiply(frame: Frame, buffers: Buffers, block: Block, chunk: Chunk) -> tuple[Stmt, ...]:
     """The products of a chunk's rows with its features, at every point."""
+    body: tuple[Stmt, ...] = ()
+    # Loops of their own for each number of rows: conditions inside cost registers.
+    for rows in sorted(frame.row_counts(block)):
+        exists = frame.has_row(block, chunk, const(rows - 1, int64))
+        products = _multiplied(frame, buffers, block, replace(chunk, rows=rows))
+        body = products if exists == const(True, boolean) else (If(exists, products, body),)
+    return body
+
+
+def _multiplied(frame: Frame, buffers: Buffers, block: Block, chunk: Chunk) -> tuple[Stmt, ...]:
     point = frame.counter("point", frame.points)
     tiles: list[Stmt] = []
     for part in spans(chunk.rows, frame.schedule.rows):

@@ -50,7 +50,11 @@ def transform_back(frame: Frame, buffers: Buffers, block: Block, chunk: Chunk) -
         *_stored_tile(frame, buffers, block, tile, simplify(chunk.first + row), feature, lane),
     )
     allocated: tuple[Stmt, ...] = (Allocate(columns, (Allocate(tile, body),)),)
-    return nested_counters((row, vector), allocated, LoopKind.SERIAL)
+    vectors = nested_counters((vector,), allocated, LoopKind.SERIAL)
+    exists = frame.has_row(block, chunk, row)
+    if exists != const(True, exists.dtype):
+        vectors = (If(exists, vectors),)
+    return nested_counters((row,), vectors, LoopKind.SERIAL)
 
 
 def _stored_tile(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tensorgen.expr import Axis, Const, Expr, const
-from tensorgen.loop import Allocate, Buffer, Declare, For, Prefetch, Stmt, VectorLoad
+from tensorgen.loop import Allocate, Buffer, Declare, For, If, Prefetch, Stmt, VectorLoad
 from tensorgen.lower_loops import replace_axes
 from tensorgen.types import int64
 
@@ -32,6 +32,11 @@ def places_in_turn(
                     yield from places_in_turn(statement.body, inside)
             case Allocate() | Declare():
                 yield from places_in_turn(statement.body, values)
+            case If(condition=condition):
+                holds = replace_axes(condition, values)
+                assert isinstance(holds, Const)
+                taken = statement.body if holds.value else statement.otherwise
+                yield from places_in_turn(taken, values)
             case Prefetch(buffer=buffer) | VectorLoad(buffer=buffer):
                 place = replace_axes(statement.index, values)
                 assert isinstance(place, Const)
