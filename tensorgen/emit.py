@@ -69,9 +69,10 @@ def emit_kernel(
         "}",
     ]
     functions = tuple(sorted(printer.terms.functions))
+    made = tuple(function for _, function in sorted(printer.terms.made.items()))
     text = "\n".join(lines) + "\n"
     return Kernel(
-        name, text, parameters, functions, schedule, expression, parallel, printer.open_end
+        name, text, parameters, functions, schedule, expression, parallel, printer.open_end, made
     )
 
 

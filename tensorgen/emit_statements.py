@@ -15,6 +15,7 @@ from itertools import groupby
 from math import prod
 from typing import assert_never
 
+from tensorgen.c_functions_filter import filter_function
 from tensorgen.emit_page import Page
 from tensorgen.emit_shared_terms import label, shared_terms
 from tensorgen.emit_terms import Terms, local_type
@@ -34,6 +35,7 @@ from tensorgen.loop import (
     Buffer,
     Declare,
     Fill,
+    FilterTile,
     FoldLanes,
     For,
     If,
@@ -158,6 +160,8 @@ class Statements:
                 self._transpose_sums(statement)
             case SoftmaxRows():
                 self._softmax(statement)
+            case FilterTile():
+                self._filter(statement)
             case Declare(registers=registers, body=body):
                 self.vectors.declare(registers)
                 self.block(body, last)
@@ -209,6 +213,16 @@ class Statements:
         target = self.terms.pointer(block.target, block.target_index)
         arguments = ", ".join((f"{block.step}, {target}, {block.target_step}", *more))
         self.page.statement(f"{function}({source}, {arguments})")
+
+    def _filter(self, tile: FilterTile) -> None:
+        function = filter_function(tile.down, tile.across, tile.source.dtype.c_name, tile.lanes)
+        self.terms.made[function.name] = function
+        source = self.terms.pointer(tile.source, tile.index)
+        target = self.terms.pointer(tile.target, tile.target_index)
+        arguments = (
+            source, tile.line, tile.column, target, tile.target_line, tile.target_column,
+        )  # fmt: skip
+        self.page.statement(f"{function.name}({', '.join(map(str, arguments))})")
 
     def _softmax(self, rows: SoftmaxRows) -> None:
         function = None if self.strict else softmax_function(self.isa, rows)

@@ -11,6 +11,7 @@ from typing import assert_never
 
 import numpy as np
 
+from tensorgen.c_function import CFunction
 from tensorgen.c_functions import c_cast_for, c_function_for
 from tensorgen.expr import (
     Apply,
@@ -38,7 +39,8 @@ class Terms:
 
     `axes`, `buffers` and `named` say what a loop variable, a buffer (by its number) and a term (by
     its digest) is called where the next statement stands; `used` and `functions` collect the
-    buffers that the text reads or writes and the C functions of ours that it calls.
+    buffers that the text reads or writes and the C functions of ours that it calls, `made` those
+    that were made for it.
     """
 
     axes: dict[int, str] = field(default_factory=dict)
@@ -46,6 +48,7 @@ class Terms:
     named: dict[bytes, str] = field(default_factory=dict)
     used: set[int] = field(default_factory=set)
     functions: set[str] = field(default_factory=set)
+    made: dict[str, CFunction] = field(default_factory=dict)
 
     def text(self, term: Expr, outer: int = 0) -> str:
         """The C text of a term, in parentheses if it binds less than `outer`."""

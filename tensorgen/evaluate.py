@@ -6,7 +6,8 @@ of size one wherever it does not vary, so index arithmetic stays small. A mask f
 of a `Select`: a load must be in bounds where its mask holds, and is clamped elsewhere.
 What it does not: schedule, or promise an order of summation.
 
-Memory: outputs are cut into boxes whose grid, reductions included, holds about `GRID_ELEMENTS`.
+Memory: outputs are cut into boxes whose grid, reductions included, holds about `GRID_ELEMENTS`, or
+`PLAIN_ELEMENTS` without reductions.
 """
 
 from __future__ import annotations
@@ -42,6 +43,9 @@ from tensorgen.types import Array, DType, type_of
 
 GRID_ELEMENTS = 2**22
 """A box of outputs is cut in half while its grid has more elements than this."""
+
+PLAIN_ELEMENTS = 2**20
+"""The same without reductions: every step writes a whole grid, which should stay in the caches."""
 
 _FOLDS: dict[Fold, np.ufunc] = {
     Fold.SUM: np.add,
@@ -82,7 +86,8 @@ def evaluate(expr: TensorExpr, operands: Sequence[Array]) -> Array:
 def _boxes(box: Box, elements_per_output: int) -> Iterator[Box]:
     """Cut a box in half along its outermost divisible axis until its grid is small enough."""
     sizes = [high - low for low, high in box]
-    if math.prod(sizes) * elements_per_output <= GRID_ELEMENTS or max(sizes, default=1) <= 1:
+    most = PLAIN_ELEMENTS if elements_per_output == 1 else GRID_ELEMENTS
+    if math.prod(sizes) * elements_per_output <= most or max(sizes, default=1) <= 1:
         yield box
         return
     axis = next(position for position, size in enumerate(sizes) if size > 1)

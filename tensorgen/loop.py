@@ -180,6 +180,26 @@ class SoftmaxRows:
 
 
 @dataclass(frozen=True, slots=True)
+class FilterTile:
+    """`target[target_index + i * target_line + j * target_column + l] = the sum of down[i][k] *
+    across[j][m] * source[index + k * line + m * column + l]` over all k and m, on each lane l: a
+    matrix on either side of a tile. The target is not the source.
+    """
+
+    target: Buffer
+    target_index: Expr
+    target_line: int
+    target_column: int
+    source: Buffer
+    index: Expr
+    line: int
+    column: int
+    down: tuple[tuple[int, ...], ...]
+    across: tuple[tuple[int, ...], ...]
+    lanes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Declare:
     """Registers that exist in `body`, undefined at first."""
 
@@ -271,6 +291,7 @@ Stmt = (
     | TransposeBlock
     | TransposeSums
     | SoftmaxRows
+    | FilterTile
     | Declare
     | Fill
     | VectorLoad
@@ -362,6 +383,7 @@ def statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
                 yield from statements(statement.otherwise)
             case (
                 Store()
+                | FilterTile()
                 | Fill()
                 | VectorLoad()
                 | Prefetch()

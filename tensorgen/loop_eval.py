@@ -10,7 +10,7 @@ and again.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, assert_never
@@ -24,6 +24,7 @@ from tensorgen.loop import (
     Buffer,
     Declare,
     Fill,
+    FilterTile,
     FoldLanes,
     For,
     If,
@@ -75,6 +76,19 @@ class _Memory:
         if not inside or (reading and self.written.find(0, start, stop) >= 0):
             for index in range(start, stop):
                 self.check(index, reading)
+
+
+def _combination(weights: Sequence[int], elements: Mapping[int, Array]) -> Array:
+    """The sum of the elements that have a weight, in the type that they have."""
+    terms = [
+        elements[number] * elements[number].dtype.type(weight)
+        for number, weight in enumerate(weights)
+        if weight
+    ]
+    total: Array = terms[0]
+    for term in terms[1:]:
+        total = total + term
+    return total
 
 
 Step = Callable[[], None]
@@ -184,6 +198,8 @@ class _Machine:
                 return self._choice(statement)
             case FoldLanes() | TransposeBlock() | TransposeSums() | SoftmaxRows() | Declare():
                 return self.block(statement.body)
+            case FilterTile():
+                return self._filter(statement)
             case Prefetch():
                 return lambda: None
             case Fill():
@@ -238,6 +254,32 @@ class _Machine:
         condition = self.place(statement.condition)
         body, otherwise = self.block(statement.body), self.block(statement.otherwise)
         return lambda: body() if condition() else otherwise()
+
+    def _filter(self, tile: FilterTile) -> Step:
+        source, target = self.memory[tile.source.number], self.memory[tile.target.number]
+        place, target_place = self.place(tile.index), self.place(tile.target_index)
+        lanes, ones = tile.lanes, b"\1" * tile.lanes
+        needed = [k for k in range(len(tile.down[0])) if any(row[k] for row in tile.down)]
+
+        def run() -> None:
+            start, first = place(), target_place()
+            columns = []
+            for m in range(len(tile.across[0])):
+                elements: dict[int, Array] = {}
+                for k in needed:
+                    index = start + k * tile.line + m * tile.column
+                    source.check_all(index, index + lanes, reading=True)
+                    elements[k] = source.data[index : index + lanes]
+                columns.append([_combination(row, elements) for row in tile.down])
+            for i in range(len(tile.down)):
+                line = dict(enumerate(column[i] for column in columns))
+                for j, row in enumerate(tile.across):
+                    index = first + i * tile.target_line + j * tile.target_column
+                    target.check_all(index, index + lanes, reading=False)
+                    target.data[index : index + lanes] = _combination(row, line)
+                    target.written[index : index + lanes] = ones
+
+        return run
 
     def _fill(self, fill: Fill) -> Step:
         registers, target = self.registers, self.number(fill.register)

@@ -62,32 +62,29 @@ def _transformed(
     """One tile of the strip, for pairs of parts that have the same points."""
     lanes = frame.schedule.lanes
     outer, inner = frame.grids
-    lane = frame.counter("lane", lanes)
     below, beside = frame.counter("p", down.count), frame.counter("q", across.count)
     first, second = simplify(below + down.first), simplify(beside + across.first)
     start = (second * frame.loops[0] + first) * frame.channel_places
 
-    def element(line: int, column: Counter) -> Load:
+    def element(line: int, column: int) -> Expr:
         position = inner.element(tile, inner.in_part(second, column))
         place = frame.strip_index(outer.in_part(first, line), position)
-        if frame.schedule.folded:
-            place = place + group * lanes
-        return buffers.strip.at(simplify(place + lane))
+        return place + group * lanes if frame.schedule.folded else place
 
-    def at_point(line: Counter, column: int, value: Expr) -> Store:
+    def at_point(line: int, column: int) -> Expr:
         place = (line * inner.points + column) * frame.transformed_rows + number
-        index = simplify(place * frame.pitch + start + group * lanes + lane)
-        return Store(buffers.transformed, index, value)
+        return place * frame.pitch + start + group * lanes
 
-    columns, passes = transform(
-        frame,
+    made = transform(
+        buffers.strip,
+        element,
+        buffers.transformed,
+        at_point,
         down.inputs(outer.filter),
         across.inputs(inner.filter),
-        lane,
-        element,
-        at_point,
+        lanes,
     )
-    return nested_counters((below, beside), (Allocate(columns, passes),), LoopKind.SERIAL)
+    return nested_counters((below, beside), (made,), LoopKind.SERIAL)
 
 
 def _relaid(
@@ -100,7 +97,8 @@ def _relaid(
     lane = frame.counter("lane", lanes)
     line = frame.counter("line", frame.strip_lines)
     channel = simplify(group * lanes + lane)
-    *images, tile = coordinates(simplify(block.first + row), frame.strip_extents)
+    number = simplify(block.first + row)
+    *images, tile = coordinates(number, frame.strip_extents, exists=True)
     values = dict(block.values)
     values.update(zip(() if form.window else form.images, images, strict=True))
     values.update(

@@ -146,10 +146,10 @@ class Frame:
         """Whether there is a row of a chunk."""
         place = chunk.first + row
         inside = (row < chunk.rows) & (place < self.rows(block.strips))
-        if not self.cuts_last:
+        total, count = prod(self.strip_extents), self.grids[1].count
+        if not self.cuts_last or total % self.strips == 0:
             return simplify(inside)
-        count = self.grids[1].count
-        return simplify(inside & (block.first * count + place < prod(self.strip_extents) * count))
+        return simplify(inside & (block.first * count + place < total * count))
 
     def row_counts(self, block: Block) -> frozenset[int]:
         """How many rows the chunks of a block may have."""

@@ -34,22 +34,22 @@ def transform_back(frame: Frame, buffers: Buffers, block: Block, chunk: Chunk) -
     lane = frame.counter("lane", lanes)
     tile = numbers.buffer("tile", frame.dtype, outer.results * inner.results * lanes, Space.STACK)
 
-    def product(point: int, column: Counter) -> Load:
-        place = (column + point * inner.points) * frame.schedule.chunk + row
-        return buffers.products.at(simplify(place * frame.width + vector * lanes + lane))
+    def product(line: int, column: int) -> Expr:
+        place = (line * inner.points + column) * frame.schedule.chunk + row
+        return place * frame.width + vector * lanes
 
-    def made(line: Counter, column: int, value: Expr) -> Store:
-        return Store(tile, simplify((line * inner.results + column) * lanes + lane), value)
+    def made(line: int, column: int) -> Expr:
+        return const((line * inner.results + column) * lanes, int64)
 
-    columns, passes = transform(
-        frame, outer.filter.outputs, inner.filter.outputs, lane, product, made
+    filtered = transform(
+        buffers.products, product, tile, made, outer.filter.outputs, inner.filter.outputs, lanes
     )
     feature = simplify((chunk.features * frame.schedule.vectors + vector) * lanes + lane)
     body = (
-        *passes,
+        filtered,
         *_stored_tile(frame, buffers, block, tile, simplify(chunk.first + row), feature, lane),
     )
-    allocated: tuple[Stmt, ...] = (Allocate(columns, (Allocate(tile, body),)),)
+    allocated: tuple[Stmt, ...] = (Allocate(tile, body),)
     vectors = nested_counters((vector,), allocated, LoopKind.SERIAL)
     exists = frame.has_row(block, chunk, row)
     if exists != const(True, exists.dtype):
@@ -72,8 +72,9 @@ def _stored_tile(
     line = frame.counter("line", outer.results)
     column = frame.counter("column", inner.results)
     deep = form.window.output.extent if form.window else 1
-    z, strip, across = coordinates(row, (deep, block.strips, inner.count))
-    *images, down = coordinates(simplify(block.first + strip), frame.strip_extents)
+    z, strip, across = coordinates(row, (deep, block.strips, inner.count), exists=True)
+    number = simplify(block.first + strip)
+    *images, down = coordinates(number, frame.strip_extents, exists=True)
     values = dict(block.values)
     values.update(zip(() if form.window else form.images, images, strict=True))
     if form.window:

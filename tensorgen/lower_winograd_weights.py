@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from tensorgen.expr import Axis, Expr, Tensor, TensorExpr, cast, compute, const, minimum, select
 from tensorgen.lower_loops import replace_axes
 from tensorgen.lower_winograd_frame import Frame
@@ -38,25 +40,36 @@ def filtered_weights(frame: Frame, original: TensorType) -> TensorExpr:
         values.update(zip((*taps, *form.channels), (*deep, *summed), strict=True))
         extents = [axis.extent for axis in form.features]
         values.update(zip(form.features, coordinates(feature, extents), strict=True))
-        total: Expr | None = None
-        for i in range(outer.taps):
-            for j in range(inner.taps):
-                for grid, part, tap in ((outer, below, i), (inner, beside, j)):
-                    if grid.window:
-                        number = grid.in_part(part, tap)
-                        values[grid.window.tap] = minimum(number, grid.window.tap.extent - 1)
-                load = cast(source[replace_axes(factor.expr, values)], float64)
-                weight = _coefficient(outer, down, below, i) * _coefficient(
-                    inner, across, beside, j
-                )
-                total = load * weight if total is None else total + load * weight
-        assert total is not None
+
+        def tap_of_both(i: int, j: int) -> Expr:
+            for grid, part, tap in ((outer, below, i), (inner, beside, j)):
+                if grid.window:
+                    number = grid.in_part(part, tap)
+                    values[grid.window.tap] = minimum(number, grid.window.tap.extent - 1)
+            return cast(source[replace_axes(factor.expr, values)], float64)
+
+        # Sums over one axis have no points of the other: most of the work is on a few elements.
+        rows = (
+            _sum(
+                tap_of_both(i, j) * _coefficient(inner, across, beside, j)
+                for j in range(inner.taps)
+            )
+            for i in range(outer.taps)
+        )
+        total = _sum(row * _coefficient(outer, down, below, i) for i, row in enumerate(rows))
         value = cast(total, original.dtype)
         if frame.features % frame.width == 0:
             return value
         return select(feature < frame.features, value, const(0, original.dtype))
 
     return compute(shape, element)
+
+
+def _sum(terms: Iterable[Expr]) -> Expr:
+    first, *others = terms
+    for term in others:
+        first = first + term
+    return first
 
 
 def _coefficient(grid: FilterGrid, point: Expr, part: Expr, tap: int) -> Expr:

@@ -159,7 +159,7 @@ def kernels_files(module: Module, elsewhere: Set[str] = frozenset()) -> dict[str
     layout = weight_layout(module)
     block = weight_block(module.constants, layout)
     context = _context(module, layout, block, None)
-    context["functions"] = definitions(module.functions, elsewhere).strip("\n")
+    context["functions"] = _functions_text(module, elsewhere)
     return _kernels_files(module.name, context, None)
 
 
@@ -235,7 +235,7 @@ def _context(
         "base_flags": " ".join(base_flags(module)),
         "kernel_flags": " ".join(flags[f"{name}_kernels.c"]),
         "link_flags": " ".join(link_flags(module)),
-        "functions": definitions(module.functions).strip("\n"),
+        "functions": _functions_text(module),
         "inputs": tuple(zip(module.inputs, module.input_identifiers, strict=True)),
         "outputs": tuple(zip(module.outputs, module.output_identifiers, strict=True)),
         "kernel_parameters": {
@@ -246,6 +246,15 @@ def _context(
         "sources": tuple(flags),
         "objects": " ".join(f"{Path(source).stem}.o" for source in flags),
     }
+
+
+def _functions_text(module: Module, elsewhere: Set[str] = frozenset()) -> str:
+    """The C functions that kernels call, those from the table first."""
+    texts = (
+        definitions(module.functions, elsewhere),
+        *(function.text for function in module.made),
+    )
+    return "\n".join(texts).strip("\n")
 
 
 def _signatures(module: Module) -> dict[str, object]:

@@ -13,6 +13,7 @@ from functools import cached_property
 from itertools import chain
 from typing import Literal, assert_never
 
+from tensorgen.c_function import CFunction
 from tensorgen.ports import Port, c_identifier, unique_identifiers
 from tensorgen.target import Target
 from tensorgen.types import Array, DType, TensorType, type_of
@@ -45,7 +46,8 @@ class Kernel:
     `text` is its whole definition, `static void name(const float *restrict x, ...) {...}`, with
     the comment above it. It may use what `NAME_kernels.c` offers (see templates/kernels.c.j2): the
     macros TASOR_*, the standard headers included there and the functions of
-    `tensorgen.c_functions` named in `functions`. `schedule` and `expression` are for people.
+    `tensorgen.c_functions` named in `functions`, and those that were `made` for it: under one name
+    all kernels have the same. `schedule` and `expression` are for people.
     A `parallel` kernel is called by all threads of a team, any other by one. From one with an
     `open_end` each thread returns when its own part is done.
     """
@@ -58,6 +60,7 @@ class Kernel:
     expression: str
     parallel: bool
     open_end: bool = False
+    made: tuple[CFunction, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +201,12 @@ class Module:
         return tuple(sorted({name for kernel in self.kernels for name in kernel.functions}))
 
     @cached_property
+    def made(self) -> tuple[CFunction, ...]:
+        """The C functions that were made for kernels, by their names."""
+        found = {function.name: function for kernel in self.kernels for function in kernel.made}
+        return tuple(found[name] for name in sorted(found))
+
+    @cached_property
     def port_identifiers(self) -> tuple[str, ...]:
         """The C names of all inputs, then of all outputs."""
         own = (
@@ -220,6 +229,7 @@ class Module:
                 *(f"{self.name}_{word}" for word in public),
                 *self.kernels_by_name,
                 *self.functions,
+                *(function.name for function in self.made),
             ),
         )
 

@@ -297,13 +297,13 @@ class FilterGrid:
     def element(self, tile: Expr, number: Expr | int) -> Expr:
         """Where element 0, 1, … that a tile reads is. `tile` counts all phases of one tile, then
         those of the next."""
-        first, phase = coordinates(tile, (self.tiles, self.phases))
+        first, phase = coordinates(tile, (self.tiles, self.phases), exists=True)
         start = (first * (self.results * self.stride) + number) * self.phases
         return simplify(start + phase * self.stride)
 
     def result(self, tile: Expr, number: Expr | int) -> Expr:
         """Where result 0, 1, … of a tile is."""
-        first, phase = coordinates(tile, (self.tiles, self.phases))
+        first, phase = coordinates(tile, (self.tiles, self.phases), exists=True)
         return simplify((first * self.results + number) * self.phases + phase)
 
 
@@ -313,9 +313,14 @@ TRIVIAL = FilterGrid(None, minimal_filter(1, 1))
 
 def coordinates(flat: Expr, extents: Sequence[int], *, exists: bool = False) -> tuple[Expr, ...]:
     """The row-major coordinates of a flat number; of one that `exists`, which is one of them
-    whatever its range says, the first needs no remainder."""
+    whatever its range says, the first that is not always 0 needs no remainder."""
     result: list[Expr] = []
+    whole = exists
     for extent, stride in zip(extents, row_major_strides(tuple(extents)), strict=True):
-        place = flat // stride if exists and not result else flat // stride % extent
-        result.append(simplify(place) if extent != 1 else const(0, int64))
+        if extent == 1:
+            result.append(const(0, int64))
+            continue
+        place = flat // stride if whole else flat // stride % extent
+        result.append(simplify(place))
+        whole = False
     return tuple(result)

@@ -111,8 +111,8 @@ class BatchBuilder:
         self, chosen: Sequence[Chosen], prepare: Callable[[Candidate], None] | None = None
     ) -> Callable[[], BuiltBatch]:
         """Begin to print and compile; what is given waits for the result. That raises BuildError if
-        there is no room for libraries, whatever they are of. While a file is compiled, the thread
-        that printed it does with each of its candidates what else there is to `prepare`."""
+        there is no room for libraries, whatever they are of. While files are compiled, the thread
+        that printed them does with each candidate what else there is to `prepare`."""
         kept = {
             place: found
             for place, (task, schedule) in enumerate(chosen)
@@ -126,19 +126,28 @@ class BatchBuilder:
                 waiting.setdefault(flags, []).append(place)
         files = [
             self._printer.submit(
-                self._file, [(place, *chosen[place]) for place in places], flags, seen, prepare
+                self._file, [(place, *chosen[place]) for place in places], flags, seen
             )
             for flags, group in waiting.items()
             for places in _in_files(group)
         ]
-        return lambda: self._gathered(chosen, kept, [file.result() for file in files])
+        prepared = None
+        if prepare is not None:
+            # Behind the last file: to compute what results should be takes as long as a compiler.
+            prepared = self._printer.submit(self._prepare, files, prepare)
+
+        def gathered() -> BuiltBatch:
+            if prepared is not None:
+                prepared.result()
+            return self._gathered(chosen, kept, [file.result() for file in files])
+
+        return gathered
 
     def _file(
         self,
         chosen: Sequence[tuple[int, Task, Schedule]],
         flags: tuple[str, ...],
         seen: set[_Text],
-        prepare: Callable[[Candidate], None] | None,
     ) -> _File:
         """Print some schedules, and begin to compile the kernels that are not among those seen."""
         entries: dict[int, Candidate | NotBuilt] = {}
@@ -154,13 +163,17 @@ class BatchBuilder:
                 if candidate.key not in seen:
                     seen.add(candidate.key)
                     fresh[candidate.key] = printed
-        built = self._builder.start(list(fresh.values()), flags)
-        if prepare is not None:
-            with self._cores.taken():
-                for entry in entries.values():
+        return _File(entries, tuple(fresh), self._builder.start(list(fresh.values()), flags))
+
+    def _prepare(
+        self, files: Sequence[Future[_File]], prepare: Callable[[Candidate], None]
+    ) -> None:
+        """For all candidates of files that have been printed."""
+        with self._cores.taken():
+            for file in files:
+                for entry in file.result().entries.values():
                     if isinstance(entry, Candidate):
                         prepare(entry)
-        return _File(entries, tuple(fresh), built)
 
     def _printed(self, task: Task, schedule: Schedule) -> PrintedKernel | NotBuilt:
         self._memory.keep_below(_MOST_REMEMBERED)

@@ -26,6 +26,9 @@ TILES = (
 percent or two for less than half of the compiler's time. Registers are given away loop by loop: for
 a function as a whole, some inner loops spill, and run half as fast as in a library."""
 
+FILTERED = (*TILES, "-fexpensive-optimizations")
+"""Tiles between transforms: without this pass, loops so deep kept their counters in memory."""
+
 LOOPS = (
     "-O2", "-ftree-loop-vectorize", "-fpeel-loops", "-funswitch-loops", "-fsplit-loops",
 )  # fmt: skip
@@ -37,8 +40,10 @@ more, and with those for tiles up to five times as long."""
 def draft_flags(schedule: Schedule) -> tuple[str, ...]:
     """The flags for a kernel of this kind. Attention spends its time in tiles."""
     match schedule:
-        case RegisterTile() | WinogradTile() | WindowTile() | AttentionTile():
+        case RegisterTile() | WindowTile() | AttentionTile():
             return TILES
+        case WinogradTile():
+            return FILTERED
         case Loops() | RowStages():
             return LOOPS
         case _:

@@ -18,7 +18,7 @@ from tensorgen.schedule import RegisterTile, WindowTile, WinogradTile
 from tensorgen.sketch import default_schedule
 from tensorgen.target import Target
 from tensorgen.task import Task
-from tensorgen.tune.draft_flags import TILES
+from tensorgen.tune.draft_flags import FILTERED, TILES, draft_flags
 from tensorgen.types import TensorType, float64
 from tests.compiled_kernels import Case
 from tests.contraction_tasks import convolution, matmul, with_epilogue
@@ -175,8 +175,13 @@ def test_drafts_for_trials(compiler: Compiler, tmp_path: Path) -> None:
     """A draft that spills is half as fast as the kernel that it stands for."""
     target = Target.named(compiler.target)
     tasks = {**PRODUCTS, "filtered": convolution((8, 8), (2, 2), channels=(256, 128))}
-    cases = [Case.of(task, default_schedule(task, target, 1)) for task in tasks.values()]
-    check_no_spills(cases, target, compiler, tmp_path, TILES)
+    cases: dict[tuple[str, ...], list[Case]] = {}
+    for task in tasks.values():
+        schedule = default_schedule(task, target, 1)
+        cases.setdefault(draft_flags(schedule), []).append(Case.of(task, schedule))
+    assert set(cases) == {TILES, FILTERED}
+    for flags, some in cases.items():
+        check_no_spills(some, target, compiler, tmp_path, flags)
 
 
 @each(WINDOW_COMPILERS)
