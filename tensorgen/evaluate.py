@@ -6,15 +6,15 @@ of size one wherever it does not vary, so index arithmetic stays small. A mask f
 of a `Select`: a load must be in bounds where its mask holds, and is clamped elsewhere.
 What it does not: schedule, or promise an order of summation.
 
-Memory: outputs are cut into boxes whose grid, reductions included, holds about `GRID_ELEMENTS`, or
-`PLAIN_ELEMENTS` without reductions.
+Memory: outputs are cut into boxes for which no array that is made on the way holds more than about
+`GRID_ELEMENTS`, or `PLAIN_ELEMENTS` without reductions. Sums of products never make the product.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, assert_never
 
@@ -42,10 +42,10 @@ from tensorgen.gather import gather
 from tensorgen.types import Array, DType, type_of
 
 GRID_ELEMENTS = 2**22
-"""A box of outputs is cut in half while its grid has more elements than this."""
+"""A box of outputs is cut in half while an array has more elements than this."""
 
 PLAIN_ELEMENTS = 2**20
-"""The same without reductions: every step writes a whole grid, which should stay in the caches."""
+"""The same without reductions: every step writes a whole box, which should stay in the caches."""
 
 _FOLDS: dict[Fold, np.ufunc] = {
     Fold.SUM: np.add,
@@ -76,35 +76,45 @@ def evaluate(expr: TensorExpr, operands: Sequence[Array]) -> Array:
     facts = _Facts.of(expr)
     whole = tuple((0, axis.extent) for axis in expr.axes)
     with np.errstate(all="ignore"):
-        for box in _boxes(whole, facts.reduction_elements):
-            value = _Grid(box, facts, operands).value(expr.body, _EVERYWHERE)
+        for box in _boxes(whole, facts):
+            value = _Grid(box, len(box) + len(facts.reduced), facts, operands).value(
+                expr.body, _EVERYWHERE
+            )
             inner = value.reshape(value.shape[: len(box)])
             result[tuple(slice(low, high) for low, high in box)] = inner
     return result
 
 
-def _boxes(box: Box, elements_per_output: int) -> Iterator[Box]:
-    """Cut a box in half along its outermost divisible axis until its grid is small enough."""
-    sizes = [high - low for low, high in box]
-    most = PLAIN_ELEMENTS if elements_per_output == 1 else GRID_ELEMENTS
-    if math.prod(sizes) * elements_per_output <= most or max(sizes, default=1) <= 1:
+def _boxes(box: Box, facts: _Facts) -> Iterator[Box]:
+    """Cut a box in half, along the outermost divisible axis of its largest array, until that is
+    small enough."""
+    sizes = [*(high - low for low, high in box), *facts.reduced]
+    largest = max(facts.made, key=lambda axes: _product(sizes, axes))
+    most = GRID_ELEMENTS if facts.reduced else PLAIN_ELEMENTS
+    divisible = [axis for axis in sorted(largest) if axis < len(box) and sizes[axis] > 1]
+    if _product(sizes, largest) <= most or not divisible:
         yield box
         return
-    axis = next(position for position, size in enumerate(sizes) if size > 1)
+    axis = divisible[0]
     low, high = box[axis]
     middle = (low + high) // 2
     for half in ((low, middle), (middle, high)):
-        yield from _boxes((*box[:axis], half, *box[axis + 1 :]), elements_per_output)
+        yield from _boxes((*box[:axis], half, *box[axis + 1 :]), facts)
+
+
+def _product(sizes: Sequence[int], axes: Iterable[int]) -> int:
+    return math.prod(sizes[axis] for axis in axes)
 
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
     """What one pass over the distinct subterms of an expression tells."""
 
-    rank: int
-    """Dimensions of the grid: output axes and the deepest nest of reductions."""
-    reduction_elements: int
-    """Elements of the largest nest of reductions."""
+    reduced: tuple[int, ...]
+    """Extents of the dimensions of the grid behind the output axes: for the deepest nest of
+    reductions, each as long as the longest axis of its position."""
+    made: frozenset[frozenset[int]]
+    """The dimensions that arrays vary along which are made on the way."""
     shared: frozenset[bytes]
     """Terms with more than one parent: the only ones worth remembering."""
     loading: frozenset[bytes]
@@ -112,22 +122,40 @@ class _Facts:
 
     @staticmethod
     def of(expr: TensorExpr) -> _Facts:
-        rank = len(expr.axes)
+        outputs = len(expr.axes)
         parents: Counter[bytes] = Counter()
-        elements: dict[bytes, int] = {}
+        varying: dict[bytes, frozenset[int]] = {}
+        extents: dict[int, int] = {}
+        made: dict[bytes, frozenset[int]] = {}
         loading: set[bytes] = set()
         for term in walk(expr.body):
             parts = children(term)
             parents.update(part.digest for part in parts)
-            inner = max((elements[part.digest] for part in parts), default=1)
+            axes = frozenset[int]().union(*(varying[part.digest] for part in parts))
+            if isinstance(term, Axis):
+                axes = frozenset({term.position})
             if isinstance(term, Reduce):
-                inner *= max(1, math.prod(axis.extent for axis in term.axes))
-                rank = max(rank, *(axis.position + 1 for axis in term.axes), 0)
-            elements[term.digest] = inner
+                own = {axis.position: axis.extent for axis in term.axes}
+                extents |= {p: max(n, extents.get(p, 1)) for p, n in own.items()}
+                summed = frozenset(own)
+                if _is_contraction(term) and summed <= axes:
+                    made.pop(term.body.digest, None)
+                else:
+                    made[term.body.digest] = axes | summed
+                axes -= summed
+            varying[term.digest] = made[term.digest] = axes
             if isinstance(term, Load) or any(part.digest in loading for part in parts):
                 loading.add(term.digest)
         shared = frozenset(digest for digest, count in parents.items() if count > 1)
-        return _Facts(rank, elements[expr.body.digest], shared, frozenset(loading))
+        made |= {digest: varying[digest] for digest in shared - made.keys()}
+        reduced = tuple(extents.get(p, 1) for p in range(outputs, max(extents, default=-1) + 1))
+        return _Facts(reduced, frozenset(made.values()), shared, frozenset(loading))
+
+
+def _is_contraction(term: Reduce) -> bool:
+    """Whether it is a sum of products of two terms."""
+    body = term.body
+    return term.fold is Fold.SUM and isinstance(body, Apply) and body.op.name == "mul"
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,9 +177,10 @@ _EVERYWHERE = _Mask(frozenset(), None)
 
 @dataclass(frozen=True, slots=True)
 class _Grid:
-    """The evaluation of one box of outputs. Values are arrays of `facts.rank` dimensions."""
+    """The evaluation of one box of outputs. Values are arrays of `rank` dimensions."""
 
     box: Box
+    rank: int
     facts: _Facts
     operands: Sequence[Array]
     known: dict[tuple[bytes, frozenset[tuple[bytes, bool]]], Any] = field(default_factory=dict)
@@ -191,13 +220,13 @@ class _Grid:
                 assert_never(term)
 
     def _constant(self, term: Const) -> Any:
-        value = np.full((1,) * self.facts.rank, term.value, term.dtype.numpy)
+        value = np.full((1,) * self.rank, term.value, term.dtype.numpy)
         return value.astype(term.dtype.computed.numpy)
 
     def _axis(self, axis: Axis) -> Any:
         output = axis.position < len(self.box)
         low, high = self.box[axis.position] if output else (0, axis.extent)
-        after = self.facts.rank - axis.position - 1
+        after = self.rank - axis.position - 1
         return np.arange(low, high).reshape((1,) * axis.position + (-1,) + (1,) * after)
 
     def _load(self, load: Load, mask: _Mask) -> Any:
@@ -208,8 +237,8 @@ class _Grid:
         ]
         computed = load.dtype.computed.numpy
         if operand.size == 0:
-            return np.zeros((1,) * self.facts.rank, computed)
-        return gather(operand, indices, self.facts.rank).astype(computed, copy=False)
+            return np.zeros((1,) * self.rank, computed)
+        return gather(operand, indices, self.rank).astype(computed, copy=False)
 
     def _checked(self, load: Load, axis: int, index: Any, mask: _Mask) -> Any:
         """The index, clamped; IndexError if it is out of bounds where the mask holds."""
@@ -245,7 +274,7 @@ class _Grid:
             return self._constant(neutral_element(term.fold, term.dtype))
         positions = tuple(axis.position for axis in term.axes)
         body = term.body
-        if term.fold is Fold.SUM and isinstance(body, Apply) and body.op.name == "mul":
+        if _is_contraction(term) and isinstance(body, Apply):
             factors = [self.value(arg, mask) for arg in body.args]
             varying = [extent > 1 for extent in np.broadcast_shapes(*(f.shape for f in factors))]
             if all(axis.extent == 1 or varying[axis.position] for axis in term.axes):

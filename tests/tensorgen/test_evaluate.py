@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -110,6 +112,34 @@ def test_boxes_do_not_change_the_result(monkeypatch: pytest.MonkeyPatch) -> None
     for limit in (1, 10, 100):
         monkeypatch.setattr(module, "GRID_ELEMENTS", limit)
         np.testing.assert_array_equal(evaluate(expression, operands), whole)
+
+
+def test_boxes_of_a_contraction_read_its_factors_a_few_times(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Boxes are cut for what is made on the way: the factors, not all of their products. With one
+    box for each channel, a convolution of volumes read its data as often as it has channels."""
+    read: list[int] = []
+
+    def counted(*given: Any) -> Any:
+        found = gather(*given)
+        read.append(found.size)
+        return found
+
+    monkeypatch.setattr(module, "gather", counted)
+    monkeypatch.setattr(module, "GRID_ELEMENTS", 2**12)
+    x, w = tensor(0, 16, 100), tensor(1, 64, 16, 3)
+
+    def body(c: Expr, i: Expr) -> Expr:
+        return reduce_sum((16, 3), lambda k, t: w[c, k, t] * x[k, i + t])
+
+    operands = [counting(16, 100), counting(64, 16, 3)]
+    result = evaluate(compute((64, 98), body), operands)
+    windows = np.lib.stride_tricks.sliding_window_view(operands[0], 3, axis=1)
+    np.testing.assert_allclose(result, np.einsum("ckt,kit->ci", operands[1], windows), rtol=1e-6)
+    assert max(read) <= 2**12
+    once = 64 * 16 * 3 + 98 * 16 * 3
+    assert sum(read) <= 4 * once
 
 
 def test_shared_terms_are_evaluated_once() -> None:
