@@ -138,7 +138,7 @@ class _Facts:
                 own = {axis.position: axis.extent for axis in term.axes}
                 extents |= {p: max(n, extents.get(p, 1)) for p, n in own.items()}
                 summed = frozenset(own)
-                if _is_contraction(term) and summed <= axes:
+                if _factors(term) and summed <= axes:
                     made.pop(term.body.digest, None)
                 else:
                     made[term.body.digest] = axes | summed
@@ -152,10 +152,13 @@ class _Facts:
         return _Facts(reduced, frozenset(made.values()), shared, frozenset(loading))
 
 
-def _is_contraction(term: Reduce) -> bool:
-    """Whether it is a sum of products of two terms."""
-    body = term.body
-    return term.fold is Fold.SUM and isinstance(body, Apply) and body.op.name == "mul"
+def _factors(term: Reduce) -> tuple[Expr, ...]:
+    """The two terms whose products it sums; none if it is no sum of products."""
+    match term:
+        case Reduce(fold=Fold.SUM, body=Apply(op=op, args=args)) if op.name == "mul":
+            return args
+        case _:
+            return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,8 +277,8 @@ class _Grid:
             return self._constant(neutral_element(term.fold, term.dtype))
         positions = tuple(axis.position for axis in term.axes)
         body = term.body
-        if _is_contraction(term) and isinstance(body, Apply):
-            factors = [self.value(arg, mask) for arg in body.args]
+        factors = [self.value(factor, mask) for factor in _factors(term)]
+        if factors:
             varying = [extent > 1 for extent in np.broadcast_shapes(*(f.shape for f in factors))]
             if all(axis.extent == 1 or varying[axis.position] for axis in term.axes):
                 return _sum_of_product(factors, positions)

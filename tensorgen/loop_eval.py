@@ -12,7 +12,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import partial, reduce
 from typing import Any, assert_never
 
 import numpy as np
@@ -85,9 +85,7 @@ def _combination(weights: Sequence[int], elements: Mapping[int, Array]) -> Array
         for number, weight in enumerate(weights)
         if weight
     ]
-    total: Array = terms[0]
-    for term in terms[1:]:
-        total = total + term
+    total: Array = reduce(operator.add, terms)
     return total
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from tensorgen.expr import Axis, Const, Expr, Load, Select, all_of, const, select
 from tensorgen.lane_choices import shared_choices
-from tensorgen.loop import Allocate, Buffer, If, LoopKind, Stmt, Store
+from tensorgen.loop import Allocate, Buffer, LoopKind, Stmt, Store
 from tensorgen.lower_loops import pieces, replace_axes
 from tensorgen.lower_prologue import prologue_element
 from tensorgen.lower_transpose import transposed
@@ -16,6 +16,7 @@ from tensorgen.lower_winograd_frame import (
     Counter,
     Frame,
     nested_counters,
+    where,
 )
 from tensorgen.lower_winograd_transform import transform
 from tensorgen.simplify import affine, simplify
@@ -42,10 +43,7 @@ def transform_data(frame: Frame, buffers: Buffers, block: Block) -> tuple[Stmt, 
     relaid = _relaid(frame, buffers, block, deep, row, const(0, int64) if folded else group)
     counters = (tile, group) if folded else (tile,)
     tiles = nested_counters(counters, tuple(transformed), LoopKind.SERIAL)
-    body: tuple[Stmt, ...] = (Allocate(buffers.strip, (*relaid, *tiles)),)
-    exists = frame.has_strip(block, row)
-    if exists != const(True, exists.dtype):
-        body = (If(exists, body),)
+    body = where(frame.has_strip(block, row), (Allocate(buffers.strip, (*relaid, *tiles)),))
     strips = (deep, row) if folded else (deep, row, group)
     return nested_counters(strips, body, frame.shared(False))
 

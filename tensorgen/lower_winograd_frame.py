@@ -12,7 +12,7 @@ from math import prod
 
 from tensorgen.contraction import Contraction
 from tensorgen.expr import Axis, Const, Expr, const
-from tensorgen.loop import Buffer, LoopKind, Numbers, Space, Stmt, nested
+from tensorgen.loop import Buffer, If, LoopKind, Numbers, Space, Stmt, nested
 from tensorgen.lower_loops import Span, spans
 from tensorgen.schedule import WinogradTile
 from tensorgen.simplify import simplify
@@ -252,6 +252,15 @@ def nested_counters(
 ) -> tuple[Stmt, ...]:
     """Loops of those counters that need one."""
     return nested(tuple(axis for axis in counters if isinstance(axis, Axis)), body, kind)
+
+
+def where(
+    condition: Expr, body: tuple[Stmt, ...], otherwise: tuple[Stmt, ...] = ()
+) -> tuple[Stmt, ...]:
+    """`body` where a condition holds, else `otherwise`; `body` alone if it always holds."""
+    if condition == const(True, condition.dtype):
+        return body
+    return (If(condition, body, otherwise),)
 
 
 def axes_size(axes: Sequence[Axis]) -> int:

@@ -11,7 +11,6 @@ from tensorgen.loop import (
     Buffer,
     Declare,
     Fill,
-    If,
     LoopKind,
     MultiplyAdd,
     Prefetch,
@@ -29,6 +28,7 @@ from tensorgen.lower_winograd_frame import (
     Counter,
     Frame,
     nested_counters,
+    where,
 )
 from tensorgen.simplify import simplify
 from tensorgen.target import LINE_BYTES
@@ -42,7 +42,7 @@ def multiply(frame: Frame, buffers: Buffers, block: Block, chunk: Chunk) -> tupl
     for rows in sorted(frame.row_counts(block)):
         exists = frame.has_row(block, chunk, const(rows - 1, int64))
         products = _multiplied(frame, buffers, block, replace(chunk, rows=rows))
-        body = products if exists == const(True, boolean) else (If(exists, products, body),)
+        body = where(exists, products, body)
     return body
 
 
@@ -111,11 +111,9 @@ def _register_tile(
     ]
     sums = nested_counters((channel,), tuple(step), LoopKind.ROLLED)
     exists = _has_products(frame, point, below, beside)
-    if exists != const(True, exists.dtype):
-        sums = (If(exists, sums),)
     body = (
         *(Fill(register, const(0, dtype)) for register in flat),
-        *nested_counters((tap, beside, below), sums, LoopKind.ROLLED),
+        *nested_counters((tap, beside, below), where(exists, sums), LoopKind.ROLLED),
         *stores,
     )
     return (Declare((*flat, *right, left), body),)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import product
 
 from tensorgen.expr import Axis, Expr, Load, all_of, const, free_axes
-from tensorgen.loop import Allocate, Buffer, If, LoopKind, Space, Stmt, Store
+from tensorgen.loop import Allocate, Buffer, LoopKind, Space, Stmt, Store
 from tensorgen.lower_epilogue import along_lanes, epilogue_value
 from tensorgen.lower_loops import replace_axes
 from tensorgen.lower_transpose import stored_across
@@ -18,6 +18,7 @@ from tensorgen.lower_winograd_frame import (
     Counter,
     Frame,
     nested_counters,
+    where,
 )
 from tensorgen.lower_winograd_transform import transform
 from tensorgen.simplify import affine, simplify
@@ -51,10 +52,8 @@ def transform_back(frame: Frame, buffers: Buffers, block: Block, chunk: Chunk) -
     )
     allocated: tuple[Stmt, ...] = (Allocate(tile, body),)
     vectors = nested_counters((vector,), allocated, LoopKind.SERIAL)
-    exists = frame.has_row(block, chunk, row)
-    if exists != const(True, exists.dtype):
-        vectors = (If(exists, vectors),)
-    return nested_counters((row,), vectors, LoopKind.SERIAL)
+    existing = where(frame.has_row(block, chunk, row), vectors)
+    return nested_counters((row,), existing, LoopKind.SERIAL)
 
 
 def _stored_tile(
@@ -118,16 +117,12 @@ def _stores(
     """
     line, column, lane = axes
     exists = simplify(condition)
-    statements: tuple[Stmt, ...] = (store,)
-    if exists != const(True, exists.dtype):
-        statements = (If(exists, statements),)
+    statements = where(exists, (store,))
     place = affine(store.index)
     contiguous = place.coefficient(lane) == 1
     if contiguous and isinstance(lane, Axis) and lane not in free_axes(exists):
         vectors = nested_counters((lane,), (store,), LoopKind.SIMD)
-        if exists != const(True, exists.dtype):
-            vectors = (If(exists, vectors),)
-        return nested_counters((line, column), vectors, LoopKind.SERIAL)
+        return nested_counters((line, column), where(exists, vectors), LoopKind.SERIAL)
     if not (
         frame.schedule.turned
         and isinstance(lane, Axis)
@@ -156,7 +151,7 @@ def _stores(
         )
         last = {axis: const(part.extent - 1, int64) for axis, part in parts.items()}
         inside = replace_axes(condition, last)
-        result = turned if inside == const(True, inside.dtype) else (If(inside, turned, result),)
+        result = where(inside, tuple(turned), result)
     return nested_counters((line,), result, LoopKind.SERIAL)
 
 

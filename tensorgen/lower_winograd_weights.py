@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from functools import reduce
+from operator import add
 
 from tensorgen.expr import Axis, Expr, Tensor, TensorExpr, cast, compute, const, minimum, select
 from tensorgen.lower_loops import replace_axes
@@ -50,26 +51,24 @@ def filtered_weights(frame: Frame, original: TensorType) -> TensorExpr:
 
         # Sums over one axis have no points of the other: most of the work is on a few elements.
         rows = (
-            _sum(
-                tap_of_both(i, j) * _coefficient(inner, across, beside, j)
-                for j in range(inner.taps)
+            reduce(
+                add,
+                (
+                    tap_of_both(i, j) * _coefficient(inner, across, beside, j)
+                    for j in range(inner.taps)
+                ),
             )
             for i in range(outer.taps)
         )
-        total = _sum(row * _coefficient(outer, down, below, i) for i, row in enumerate(rows))
+        total = reduce(
+            add, (row * _coefficient(outer, down, below, i) for i, row in enumerate(rows))
+        )
         value = cast(total, original.dtype)
         if frame.features % frame.width == 0:
             return value
         return select(feature < frame.features, value, const(0, original.dtype))
 
     return compute(shape, element)
-
-
-def _sum(terms: Iterable[Expr]) -> Expr:
-    first, *others = terms
-    for term in others:
-        first = first + term
-    return first
 
 
 def _coefficient(grid: FilterGrid, point: Expr, part: Expr, tap: int) -> Expr:

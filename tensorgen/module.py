@@ -158,9 +158,7 @@ def kernels_files(module: Module, elsewhere: Set[str] = frozenset()) -> dict[str
     it only declares those that are defined `elsewhere`."""
     layout = weight_layout(module)
     block = weight_block(module.constants, layout)
-    context = _context(module, layout, block, None)
-    context["functions"] = _functions_text(module, elsewhere)
-    return _kernels_files(module.name, context, None)
+    return _kernels_files(module.name, _context(module, layout, block, None, elsewhere), None)
 
 
 def _kernels_files(name: str, context: dict[str, object], steps: Steps | None) -> dict[str, bytes]:
@@ -202,7 +200,11 @@ def _rendered(template: str, context: dict[str, object]) -> bytes:
 
 
 def _context(
-    module: Module, layout: WeightLayout, block: bytes, test: SelfTestLayout | None
+    module: Module,
+    layout: WeightLayout,
+    block: bytes,
+    test: SelfTestLayout | None,
+    elsewhere: Set[str] = frozenset(),
 ) -> dict[str, object]:
     """What the templates of all files draw on."""
     name = module.name
@@ -235,7 +237,7 @@ def _context(
         "base_flags": " ".join(base_flags(module)),
         "kernel_flags": " ".join(flags[f"{name}_kernels.c"]),
         "link_flags": " ".join(link_flags(module)),
-        "functions": _functions_text(module),
+        "functions": _functions_text(module, elsewhere),
         "inputs": tuple(zip(module.inputs, module.input_identifiers, strict=True)),
         "outputs": tuple(zip(module.outputs, module.output_identifiers, strict=True)),
         "kernel_parameters": {
@@ -248,7 +250,7 @@ def _context(
     }
 
 
-def _functions_text(module: Module, elsewhere: Set[str] = frozenset()) -> str:
+def _functions_text(module: Module, elsewhere: Set[str]) -> str:
     """The C functions that kernels call, those from the table first."""
     texts = (
         definitions(module.functions, elsewhere),

@@ -11,21 +11,22 @@ from __future__ import annotations
 import re
 
 from tensorgen.c_functions import ON_ARRAYS, definitions
+from tensorgen.dialects import vector_dialect
 from tensorgen.module_build import ISA_SUPPORT
 from tensorgen.target import Isa
-
-_WIDEST = {"avx512": "__m512", "avx2": "__m256"}
-"""The vectors that functions of an instruction set are written in, and those of no other one."""
+from tensorgen.types import float32
 
 _FUNCTION = re.compile(r"\btasor_(?=\w+\()")
 _PARAMETER = re.compile(r"(\w+)(?=[,)])")
 
 
 def functions_apart(isa: Isa) -> tuple[str, ...]:
-    """The names of those functions, sorted; none for an instruction set without any."""
-    if isa not in _WIDEST:
-        return ()
-    return tuple(sorted(name for name, text in _texts().items() if _widest(text) == _WIDEST[isa]))
+    """The names of those functions, sorted, by their widest vectors: none for an instruction set
+    whose vectors no function is written in."""
+    dialect = vector_dialect(isa, float32)
+    assert dialect is not None, "there are vectors of float32, if of one element"
+    texts = {name: definitions([name]) for name in ON_ARRAYS}
+    return tuple(sorted(name for name, text in texts.items() if _widest(text) == dialect.type))
 
 
 def apart_source(isa: Isa) -> str:
@@ -37,10 +38,6 @@ def apart_source(isa: Isa) -> str:
     includes = (ISA_SUPPORT[isa].header, "math.h", "stddef.h", "stdint.h", "string.h")
     head = "".join(f"#include <{header}>\n" for header in includes)
     return f"{head}\n{inlined}\n{exported}"
-
-
-def _texts() -> dict[str, str]:
-    return {name: definitions([name]) for name in ON_ARRAYS}
 
 
 def _widest(text: str) -> str:
