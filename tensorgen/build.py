@@ -22,8 +22,9 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -67,6 +68,14 @@ class BuildError(RuntimeError):
     def __init__(self, message: str, log: str = "") -> None:
         super().__init__(message)
         self.log = log
+
+
+Around = Callable[[int], AbstractContextManager[None]]
+"""A block around the processes of a group, which have begun."""
+
+
+def _nothing_around(group: int) -> AbstractContextManager[None]:
+    return nullcontext()
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +199,7 @@ def build_library(
     threads: int = 1,
     cache: Path | None = None,
     timeout_seconds: float | None = None,
+    around: Around = _nothing_around,
 ) -> Path:
     """The path of a shared library made of these sources; compiled only if the cache has none.
 
@@ -197,7 +207,8 @@ def build_library(
     linked, anything else (headers, data for `.incbin`) lies beside them. Every source is compiled
     with `default_flags`, with OpenMP if `threads` is above 1 and the compiler has it, then `flags`,
     then the entry in `source_flags` or, for a source without one, the target's own flags.
-    `libraries` are linked by their short names. `cache` takes the place of `cache_folder()`.
+    `libraries` are linked by their short names. `cache` takes the place of `cache_folder()`. Each
+    process that compiles or links runs in a block that `around` gives for its group.
 
     Raises ToolMissing without a compiler, and BuildError for a target that loads no libraries, for
     sources that the compiler refuses or needs more than `timeout_seconds` for, and for a cache
@@ -227,7 +238,7 @@ def build_library(
         if _touch(library):
             return library
         with _temporary_folder(_folder(cache, "building")) as work:
-            job = _Job(compiler, Path(work), link_flags, libraries, timeout_seconds)
+            job = _Job(compiler, Path(work), link_flags, libraries, timeout_seconds, around)
             made = _compile(job, sources, work_list)
             size = made.stat().st_size
             os.replace(made, library)
@@ -263,6 +274,11 @@ class _Job:
     link_flags: tuple[str, ...]
     libraries: tuple[str, ...]
     timeout_seconds: float | None
+    around: Around
+
+    def run(self, command: tuple[str, ...], stop: threading.Event | None = None) -> str:
+        """What a command prints that runs in the folder of the job. Raises BuildError."""
+        return _run(command, self.work, self.timeout_seconds, stop, self.around)
 
 
 def _compile(job: _Job, sources: Mapping[str, str | bytes], units: tuple[_Unit, ...]) -> Path:
@@ -283,7 +299,7 @@ def _compile(job: _Job, sources: Mapping[str, str | bytes], units: tuple[_Unit, 
     command = (
         *job.compiler.command, *flags, *hardening, "-shared", "-o", made.name, *inputs, *named,
     )  # fmt: skip
-    _run(command, job.work, job.timeout_seconds)
+    job.run(command)
     if not made.is_file():
         raise BuildError(
             f"build: expected {job.compiler.name} to write library.so, got no file and no error; "
@@ -298,7 +314,7 @@ def _objects(job: _Job, units: tuple[_Unit, ...]) -> tuple[str, ...]:
     def compile_unit(unit: _Unit) -> str:
         made = f"{unit.name}.o"
         command = (*job.compiler.command, *unit.flags, "-c", "-o", made, unit.name)
-        _run(command, job.work, job.timeout_seconds, stop)
+        job.run(command, stop)
         return made
 
     stop = threading.Event()
@@ -316,6 +332,7 @@ def _run(
     folder: Path,
     timeout_seconds: float | None,
     stop: threading.Event | None = None,
+    around: Around = _nothing_around,
 ) -> str:
     """What the command prints; BuildError if it fails, takes too long, or is to stop."""
     try:
@@ -333,7 +350,7 @@ def _run(
             f"compiler: expected to run {command[0]}, got {error}; install a C compiler or name "
             "yours in CC"
         ) from error
-    with process:
+    with process, around(process.pid):
         try:
             output = _output(process, timeout_seconds, stop)
         except BaseException as error:

@@ -11,12 +11,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import groupby
 from math import prod
+from textwrap import wrap
 from typing import assert_never
 
+from tensorgen.c_function import CFunction
 from tensorgen.c_functions_filter import filter_function
-from tensorgen.emit_page import Page
+from tensorgen.digest import content_digest
+from tensorgen.emit_page import LINE_LENGTH, Page
 from tensorgen.emit_shared_terms import label, shared_terms
 from tensorgen.emit_terms import Terms, local_type
 from tensorgen.emit_vectors import VectorStatements, functions_in
@@ -33,12 +37,14 @@ from tensorgen.loop import (
     Allocate,
     Alternate,
     Buffer,
+    Call,
     Declare,
     Fill,
     FilterTile,
     FoldLanes,
     For,
     If,
+    LoopFunction,
     LoopKind,
     MultiplyAdd,
     Prefetch,
@@ -162,6 +168,8 @@ class Statements:
                 self._softmax(statement)
             case FilterTile():
                 self._filter(statement)
+            case Call():
+                self._call(statement)
             case Declare(registers=registers, body=body):
                 self.vectors.declare(registers)
                 self.block(body, last)
@@ -224,6 +232,14 @@ class Statements:
         )  # fmt: skip
         self.page.statement(f"{function.name}({', '.join(map(str, arguments))})")
 
+    def _call(self, call: Call) -> None:
+        function = function_text(call.function, self.isa, self.strict)
+        self.terms.functions.update(function.requires)
+        self.terms.made[function.name] = function
+        arrays = (self.terms.pointer(buffer, index) for buffer, index in call.arrays)
+        numbers = (self.terms.text(number) for number in call.numbers)
+        self.page.statement(f"{function.name}({', '.join((*arrays, *numbers))})")
+
     def _softmax(self, rows: SoftmaxRows) -> None:
         function = None if self.strict else softmax_function(self.isa, rows)
         if function is None:
@@ -263,7 +279,8 @@ class Statements:
                 pass
             case _:
                 assert_never(loop.kind)
-        with self._counting(loop.axis, loop.axis.extent, "++"):
+        stop = self.terms.counts.get(loop.axis.position, loop.axis.extent)
+        with self._counting(loop.axis, stop, "++"):
             self.block(loop.body)
 
     def _team_loop(self, loop: For, last: bool) -> None:
@@ -310,7 +327,7 @@ class Statements:
             outermost = False
 
     @contextmanager
-    def _counting(self, axis: Axis, stop: int, step: str) -> Iterator[None]:
+    def _counting(self, axis: Axis, stop: int | str, step: str) -> Iterator[None]:
         """A loop whose variable counts from 0 to below `stop`, stepping as `step` says."""
         with self.page.names():
             name = self.page.fresh(axis.name)
@@ -373,3 +390,32 @@ class Statements:
         stored = self.terms.stored(buffer, value)
         self.page.statement(f"{self.terms.element(buffer, index)} = {stored}")
         self.terms.named = before
+
+
+@lru_cache(maxsize=1024)
+def function_text(function: LoopFunction, isa: str, strict: bool) -> CFunction:
+    """The C of a function that kernels call, named by its text."""
+    printer = Statements(isa, strict, together=False, apart=0)
+    arrays = tuple(printer.parameter(buffer) for buffer in function.arrays)
+    names = {number: printer.page.fresh(number.name) for number in function.numbers}
+    printer.terms.axes = {number.position: name for number, name in names.items()}
+    printer.terms.counts = {loop.position: names[number] for loop, number in function.counts}
+    printer.block(function.body)
+    assert not printer.vectors.constants, "functions have no constants of their own"
+    parameters = ", ".join(
+        (
+            *(
+                f"{'const ' * (buffer.space is Space.INPUT)}{buffer.dtype.c_name} *"
+                f"{'' if buffer in function.alike else 'restrict '}{name}"
+                for buffer, name in zip(function.arrays, arrays, strict=True)
+            ),
+            *(f"ptrdiff_t {name}" for name in names.values()),
+        )
+    )
+    body = "\n".join(printer.page.lines)
+    name = f"tasor_part_{content_digest(isa, str(strict), parameters, body).hex()[:16]}"
+    head = "\n".join(
+        wrap(f"static void {name}({parameters})", LINE_LENGTH, subsequent_indent="    ")
+    )
+    requires = tuple(sorted(printer.terms.functions))
+    return CFunction(name, f"{head}\n{{\n{body}\n}}\n", requires, None, "")

@@ -40,10 +40,12 @@ class Terms:
     `axes`, `buffers` and `named` say what a loop variable, a buffer (by its number) and a term (by
     its digest) is called where the next statement stands; `used` and `functions` collect the
     buffers that the text reads or writes and the C functions of ours that it calls, `made` those
-    that were made for it.
+    that were made for it. `counts` has the loops, by their variables, that run as often as the
+    caller of the function says.
     """
 
     axes: dict[int, str] = field(default_factory=dict)
+    counts: dict[int, str] = field(default_factory=dict)
     buffers: dict[int, tuple[Buffer, str]] = field(default_factory=dict)
     named: dict[bytes, str] = field(default_factory=dict)
     used: set[int] = field(default_factory=set)

@@ -200,6 +200,35 @@ class FilterTile:
 
 
 @dataclass(frozen=True, slots=True)
+class LoopFunction:
+    """Statements on their own, which kernels call with arrays and numbers of theirs.
+
+    `numbers` are terms of the indices in `body`, loop variables of no loop. `counts` are pairs: a
+    loop of the body, and the number that says how often it runs instead of its extent. `alike` are
+    the arrays that may have elements in common.
+    """
+
+    arrays: tuple[Buffer, ...]
+    alike: frozenset[Buffer]
+    numbers: tuple[Axis, ...]
+    counts: tuple[tuple[Axis, Axis], ...]
+    body: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """`function` on `arrays`, each from an element on, with these `numbers`.
+
+    `body` is the same written out.
+    """
+
+    function: LoopFunction
+    arrays: tuple[tuple[Buffer, Expr], ...]
+    numbers: tuple[Expr, ...]
+    body: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Declare:
     """Registers that exist in `body`, undefined at first."""
 
@@ -292,6 +321,7 @@ Stmt = (
     | TransposeSums
     | SoftmaxRows
     | FilterTile
+    | Call
     | Declare
     | Fill
     | VectorLoad
@@ -375,6 +405,7 @@ def statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
                 | TransposeBlock()
                 | TransposeSums()
                 | SoftmaxRows()
+                | Call()
                 | Declare()
             ):
                 yield from statements(statement.body)

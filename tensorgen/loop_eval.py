@@ -22,6 +22,7 @@ from tensorgen.loop import (
     Allocate,
     Alternate,
     Buffer,
+    Call,
     Declare,
     Fill,
     FilterTile,
@@ -194,7 +195,14 @@ class _Machine:
                 return self._allocate(statement)
             case If():
                 return self._choice(statement)
-            case FoldLanes() | TransposeBlock() | TransposeSums() | SoftmaxRows() | Declare():
+            case (
+                FoldLanes()
+                | TransposeBlock()
+                | TransposeSums()
+                | SoftmaxRows()
+                | Call()
+                | Declare()
+            ):
                 return self.block(statement.body)
             case FilterTile():
                 return self._filter(statement)

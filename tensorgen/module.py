@@ -55,6 +55,7 @@ from tensorgen.module_text import (
     call_text,
     comment_text,
     filled,
+    needs_math_header,
     number_literals,
     size_literal,
     string_literal,
@@ -121,7 +122,7 @@ def module_files(module: Module) -> dict[str, bytes]:
     self_test = module.self_test
     test = None if self_test is None else self_test_layout(module, self_test)
     context = _context(module, layout, block, test)
-    files = _kernels_files(name, context, steps_of(module))
+    files = _kernels_files(module, context, steps_of(module))
     files[f"{name}.c"] = _rendered("entry.c.j2", context)
     match module.weights:
         case "c" if module.constants:
@@ -152,18 +153,26 @@ def module_files(module: Module) -> dict[str, bytes]:
     return files
 
 
-def kernels_files(module: Module, elsewhere: Set[str] = frozenset()) -> dict[str, bytes]:
+def kernels_files(
+    module: Module, behind: str, elsewhere: Set[str] = frozenset()
+) -> dict[str, bytes]:
     """The file with the kernels, without the steps, and the headers that it includes: enough to
-    call them one by one from functions written behind them. Of the C functions that kernels call,
-    it only declares those that are defined `elsewhere`."""
+    call them one by one from the text `behind` them. Of the C functions that kernels call, it only
+    declares those that are defined `elsewhere`."""
     layout = weight_layout(module)
     block = weight_block(module.constants, layout)
-    return _kernels_files(module.name, _context(module, layout, block, None, elsewhere), None)
+    context = _context(module, layout, block, None, elsewhere)
+    return _kernels_files(module, context, None, behind)
 
 
-def _kernels_files(name: str, context: dict[str, object], steps: Steps | None) -> dict[str, bytes]:
+def _kernels_files(
+    module: Module, context: dict[str, object], steps: Steps | None, behind: str = ""
+) -> dict[str, bytes]:
+    name = module.name
+    texts = (str(context["functions"]), *(kernel.text for kernel in module.kernels), behind)
     context["steps"] = steps
-    files = {f"{name}_kernels.c": _rendered("kernels.c.j2", context)}
+    context["needs_math"] = any(map(needs_math_header, texts))
+    files = {f"{name}_kernels.c": _rendered("kernels.c.j2", context) + behind.encode("ascii")}
     context["kernels_sha256"] = file_digest(files[f"{name}_kernels.c"])
     files[f"{name}.h"] = _rendered("header.h.j2", context)
     files[f"{name}_internal.h"] = _rendered("internal.h.j2", context)
@@ -254,7 +263,10 @@ def _functions_text(module: Module, elsewhere: Set[str]) -> str:
     """The C functions that kernels call, those from the table first."""
     texts = (
         definitions(module.functions, elsewhere),
-        *(function.text for function in module.made),
+        *(
+            function.declaration if function.name in elsewhere else function.text
+            for function in module.made
+        ),
     )
     return "\n".join(texts).strip("\n")
 

@@ -2,7 +2,7 @@
 
 What it does: makes comments, string literals, number literals and filled lines out of untrusted
 names and of arrays. What it does not: know expressions or statements.
-Source: C99 sections 5.1.1.2 (trigraphs, spliced lines), 6.4.4, 6.4.5 and 6.4.9.
+Source: C99 sections 5.1.1.2 (trigraphs, spliced lines), 6.4.4, 6.4.5, 6.4.9 and 7.12.
 """
 
 from __future__ import annotations
@@ -22,6 +22,15 @@ MAX_STRING_BYTES = 1000
 
 LINE_LENGTH = 100
 
+_MATH = re.compile(
+    r"\b(?:INFINITY|NAN|HUGE_VALF?|MATH_ERRNO|MATH_ERREXCEPT|math_errhandling|FP_[A-Z]\w+|signbit|"
+    r"fpclassify|is(?:finite|inf|nan|normal|greater|greaterequal|less|lessequal|lessgreater|unordered)|"
+    r"(?:a?(?:cos|sin|tan)h?|atan2|exp|exp2|expm1|frexp|ilogb|ldexp|log|log10|log1p|log2|logb|modf|"
+    r"scalbl?n|cbrt|fabs|hypot|pow|sqrt|erfc?|lgamma|tgamma|ceil|floor|nearbyint|(?:l|ll)?(?:rint|"
+    r"round)|trunc|fmod|remainder|remquo|copysign|nan|nextafter|nexttoward|fdim|fmax|fmin|fma)[fl]?)\b"
+)
+"""What <math.h> declares: C99 section 7.12."""
+
 _SPECIAL_NUMBERS = {"nan": "NAN", "inf": "INFINITY", "-inf": "-INFINITY"}
 
 
@@ -38,6 +47,12 @@ def comment_text(text: str) -> str:
     if len(spelled) > MAX_COMMENT_LENGTH:
         spelled = spelled[: MAX_COMMENT_LENGTH - 3] + "..."
     return re.sub(r"([*/])(?=[*/])|(\?)(?=\?)", lambda match: match[0] + " ", spelled)
+
+
+def needs_math_header(text: str) -> bool:
+    """Whether C text has a name that <math.h> declares. Some libraries' takes compilers as long as
+    a kernel."""
+    return _MATH.search(text) is not None
 
 
 def string_literal(text: str) -> str:

@@ -23,7 +23,7 @@ from tensorgen.task import Task
 from tensorgen.tune.candidate_build import Built, CandidateBuilder
 from tensorgen.tune.candidate_source import PrintedKernel, printed_kernel
 from tensorgen.tune.compiler_cores import CompilerCores
-from tensorgen.tune.draft_flags import draft_flags
+from tensorgen.tune.draft_flags import FRAME, LOOPS, draft_flags
 from tensorgen.tune.fields import one_line
 from tensorgen.tune.outcome import NotBuilt
 
@@ -73,9 +73,8 @@ class BuiltBatch:
 class BatchBuilder:
     """Builds candidates for a target; libraries go to `folder`, which the caller removes.
 
-    With `drafts`, kernels are compiled with fewer passes than a library is, and the library
-    `functions`, if there is one, has to be loaded before theirs. Not to be used by several threads
-    at once.
+    With `drafts`, kernels are compiled with fewer passes than a library is, and call functions in
+    other libraries. Not to be used by several threads at once.
     """
 
     def __init__(
@@ -96,7 +95,6 @@ class BatchBuilder:
         self._builder = CandidateBuilder(
             target, threads, folder, strict=strict, drafts=drafts, cores=cores, cache=cache
         )
-        self.functions = self._builder.functions
         self._cores = cores
         self._printer = ThreadPoolExecutor(max_workers=1)
         self._memory = Memory()
@@ -152,34 +150,41 @@ class BatchBuilder:
         """Print some schedules, and begin to compile the kernels that are not among those seen."""
         entries: dict[int, Candidate | NotBuilt] = {}
         fresh: dict[_Text, PrintedKernel] = {}
-        with self._cores.taken():
-            for place, task, schedule in chosen:
+        for place, task, schedule in chosen:
+            # Who is to time something waits for one kernel at most.
+            with self._cores.taken():
                 printed = self._printed(task, schedule)
-                if isinstance(printed, NotBuilt):
-                    entries[place] = printed
-                    continue
-                candidate = Candidate(task, printed.lowered, printed.text)
-                entries[place] = candidate
-                if candidate.key not in seen:
-                    seen.add(candidate.key)
-                    fresh[candidate.key] = printed
-        return _File(entries, tuple(fresh), self._builder.start(list(fresh.values()), flags))
+            if isinstance(printed, NotBuilt):
+                entries[place] = printed
+                continue
+            candidate = Candidate(task, printed.lowered, printed.text)
+            entries[place] = candidate
+            if candidate.key not in seen:
+                seen.add(candidate.key)
+                fresh[candidate.key] = printed
+        kernels = list(fresh.values())
+        if all(kernel.frame for kernel in kernels):
+            flags = FRAME
+        return _File(entries, tuple(fresh), self._builder.start(kernels, flags))
 
     def _prepare(
         self, files: Sequence[Future[_File]], prepare: Callable[[Candidate], None]
     ) -> None:
         """For all candidates of files that have been printed."""
-        with self._cores.taken():
-            for file in files:
-                for entry in file.result().entries.values():
-                    if isinstance(entry, Candidate):
+        for file in files:
+            for entry in file.result().entries.values():
+                if isinstance(entry, Candidate):
+                    with self._cores.taken():
                         prepare(entry)
 
     def _printed(self, task: Task, schedule: Schedule) -> PrintedKernel | NotBuilt:
         self._memory.keep_below(_MOST_REMEMBERED)
         try:
             with remembering(self._memory):
-                printed = printed_kernel(task, schedule, self._target, strict=self._strict)
+                apart = self._builder.apart and draft_flags(schedule) is not LOOPS
+                printed = printed_kernel(
+                    task, schedule, self._target, strict=self._strict, apart=apart
+                )
         except ScheduleError as error:
             return NotBuilt(one_line(error))
         except (AssertionError, LookupError, ArithmeticError) as error:

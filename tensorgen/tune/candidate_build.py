@@ -14,20 +14,22 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tensorgen.build import BuildError, build_library, find_compiler
+from tensorgen.c_function import CFunction
 from tensorgen.target import Target
 from tensorgen.tune.candidate_source import (
     CandidateFile,
     PrintedKernel,
     candidate_file,
     function_name,
+    functions_file,
 )
-from tensorgen.tune.compiler_cores import CompilerCores
+from tensorgen.tune.compiler_cores import CompilerCores, TakenCore
+from tensorgen.tune.draft_flags import FILTERED
 from tensorgen.tune.fields import one_line
+from tensorgen.tune.function_libraries import FunctionLibraries, is_no_fault
 from tensorgen.tune.functions_apart import apart_source, functions_apart
 from tensorgen.tune.intrinsics import HEADER, intrinsics_of
 from tensorgen.tune.outcome import NotBuilt
-
-_NO_ROOM = "No space left on device"
 
 SECONDS_EACH = 30.0
 """A compiler may take so long for each candidate of a file."""
@@ -35,17 +37,18 @@ SECONDS_EACH = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """A candidate in a library: the function that calls it."""
+    """A candidate in a library: the function that calls it, and the libraries of what it calls."""
 
     library: Path
     function: str
+    needed: tuple[Path, ...] = ()
 
 
 class CandidateBuilder:
     """Compiles candidates for a target; libraries go to `folder`, which the caller removes.
 
-    Drafts call some functions in a library that is kept in `cache`: `functions`, if there is one,
-    which has to be loaded before theirs.
+    Drafts call functions in other libraries, which have to be loaded before theirs: those that no
+    candidate is needed for are kept in `cache`. `apart` tells that sums are to be such functions.
     """
 
     def __init__(
@@ -66,13 +69,16 @@ class CandidateBuilder:
         self._intrinsics = intrinsics_of(find_compiler(target), target)
         # Other compilers draft nothing: they are asked for a library's passes.
         drafts = drafts and self._intrinsics is not None
+        self.apart = drafts
         self._elsewhere = frozenset(functions_apart(target.isa) if drafts else ())
-        self.functions: Path | None = None
+        self._everywhere: tuple[Path, ...] = ()
         if self._elsewhere:
             sources = {"functions.c": apart_source(target.isa)}
-            self.functions = build_library(sources, target=target, strict=strict, cache=cache)
+            library = build_library(sources, target=target, strict=strict, cache=cache)
+            self._everywhere = (library,)
         self._cores = cores
         self._pool = ThreadPoolExecutor(max_workers=cores.count)
+        self._made = FunctionLibraries(self._functions_library, self._pool)
 
     def close(self) -> None:
         """Waits for the compilers that are at work, and ends the threads."""
@@ -84,6 +90,8 @@ class CandidateBuilder:
         """Begins to compile candidates, all in one file, with these flags behind a library's where
         the compiler is gcc. The result raises BuildError if there is no room for libraries,
         whatever they are of."""
+        if self.apart:
+            self._made.begin([function for entry in printed for function in entry.functions])
         return self._pool.submit(self._built, tuple(printed), draft_flags)
 
     def _built(
@@ -92,10 +100,11 @@ class CandidateBuilder:
         if not printed:
             return []
         try:
-            with self._cores.taken():
-                library = self._library(printed, draft_flags)
+            with self._cores.taken() as core:
+                library = self._library(printed, draft_flags, core)
+            needed = self._needed(printed)
         except BuildError as error:
-            if isinstance(error.__cause__, OSError) or _NO_ROOM in error.log:
+            if is_no_fault(error):
                 raise
             if len(printed) == 1:
                 return [NotBuilt(one_line(error))]
@@ -104,20 +113,33 @@ class CandidateBuilder:
                 *self._built(printed[:half], draft_flags),
                 *self._built(printed[half:], draft_flags),
             ]
-        return [Built(library, function_name(number)) for number in range(len(printed))]
+        return [Built(library, function_name(number), needed) for number in range(len(printed))]
 
-    def _library(self, printed: Sequence[PrintedKernel], draft_flags: tuple[str, ...]) -> Path:
+    def _needed(self, printed: Sequence[PrintedKernel]) -> tuple[Path, ...]:
+        """The libraries of the functions that a file of candidates calls, once they are there.
+        Raises BuildError for a function that has none."""
+        made = [f for entry in printed for f in entry.functions] if self.apart else []
+        return tuple(dict.fromkeys((*self._everywhere, *(self._made.place(f.name) for f in made))))
+
+    def _library(
+        self, printed: Sequence[PrintedKernel], draft_flags: tuple[str, ...], core: TakenCore
+    ) -> Path:
         """The library of a file of candidates. Raises BuildError."""
         if self._intrinsics is not None:
-            file = self._file(printed, self._elsewhere)
-            text = b"".join(
-                t if isinstance(t, bytes) else t.encode() for t in file.sources.values()
-            )
-            header = self._intrinsics.part_for(text.decode())
-            # Fails for what the part lacks, too: then the compiler's own header decides.
+            made = {f.name for entry in printed for f in entry.functions} if self.apart else ()
+            file = self._file(printed, self._elsewhere.union(made))
+            # Fails for what the part of the header lacks, too: then the compiler's own decides.
             with suppress(BuildError):
-                return self._compiled(file, {HEADER: header}, ("-I.", *draft_flags), len(printed))
-        return self._compiled(self._file(printed, frozenset()), {}, (), len(printed))
+                return self._compiled(file, draft_flags, len(printed), core)
+        return self._compiled(self._file(printed, frozenset()), None, len(printed), core)
+
+    def _functions_library(self, functions: Sequence[CFunction]) -> Path:
+        """The library of functions made for candidates. Raises BuildError."""
+        with self._cores.taken() as core:
+            file = functions_file(functions, self._target, strict=self._strict)
+            with suppress(BuildError):
+                return self._compiled(file, FILTERED, len(functions), core)
+            return self._compiled(file, None, len(functions), core)
 
     def _file(self, printed: Sequence[PrintedKernel], elsewhere: Set[str]) -> CandidateFile:
         return candidate_file(
@@ -125,15 +147,27 @@ class CandidateBuilder:
         )
 
     def _compiled(
-        self, file: CandidateFile, headers: dict[str, str], flags: tuple[str, ...], count: int
+        self,
+        file: CandidateFile,
+        draft_flags: tuple[str, ...] | None,
+        count: int,
+        core: TakenCore,
     ) -> Path:
+        """The library of a file for so many. A draft has flags of its own, and as much of the
+        header of intrinsics as it uses. Raises BuildError."""
+        headers: dict[str, str] = {}
+        if draft_flags is not None:
+            assert self._intrinsics is not None, "others draft nothing"
+            texts = (t if isinstance(t, bytes) else t.encode() for t in file.sources.values())
+            headers = {HEADER: self._intrinsics.part_for(b"".join(texts).decode())}
         return build_library(
             {**file.sources, **headers},
             target=self._target,
-            flags=flags,
+            flags=() if draft_flags is None else ("-I.", *draft_flags),
             source_flags=file.source_flags,
             strict=self._strict,
             threads=self._threads,
             cache=self._folder,
             timeout_seconds=SECONDS_EACH * (1 + count),
+            around=core.running,
         )

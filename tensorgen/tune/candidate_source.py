@@ -1,7 +1,8 @@
 """Many kernels as one C file, with a function for each that calls it again and again.
 
 What it does: lowers and prints candidates as a library's kernels are, and puts them into one file
-to be compiled as those are. What it does not: compile, or choose what runs.
+to be compiled as those are; and likewise the functions that they call and do not contain. What it
+does not: compile, or choose what runs.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 
+from tensorgen.c_function import CFunction
+from tensorgen.c_functions import definitions
 from tensorgen.emit import Spelling, emit_kernel
 from tensorgen.lower import Lowered, lower
 from tensorgen.module import kernels_files, source_flags
@@ -17,6 +20,7 @@ from tensorgen.ports import Port
 from tensorgen.schedule import Schedule
 from tensorgen.target import Target
 from tensorgen.task import Task
+from tensorgen.tune.parts_apart import is_frame, with_parts_apart
 from tensorgen.types import TensorType, float32
 
 _NAME = "timed"
@@ -30,11 +34,17 @@ class PrintedKernel:
 
     lowered: Lowered
     kernel: Kernel
+    frame: bool
 
     @property
     def text(self) -> str:
         """The C text: kernels with the same text do the same in the same time."""
         return self.kernel.text
+
+    @property
+    def functions(self) -> tuple[CFunction, ...]:
+        """The functions made for it that may be defined elsewhere, in another library."""
+        return tuple(function for function in self.kernel.made if function.declaration)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +57,14 @@ class CandidateFile:
 
 
 def printed_kernel(
-    task: Task, schedule: Schedule, target: Target, *, strict: bool
+    task: Task, schedule: Schedule, target: Target, *, strict: bool, apart: bool = False
 ) -> PrintedKernel:
-    """The kernel of a task under a schedule. Raises ScheduleError if they do not fit."""
+    """The kernel of a task under a schedule, its parts set `apart` or not. Raises
+    ScheduleError if they do not fit."""
     lowered = lower(task, schedule)
-    kernel = emit_kernel(lowered.kernel, _PLACEHOLDER, Spelling(target.isa, strict), "", "")
-    return PrintedKernel(lowered, kernel)
+    loops = with_parts_apart(lowered.kernel) if apart else lowered.kernel
+    kernel = emit_kernel(loops, _PLACEHOLDER, Spelling(target.isa, strict), "", "")
+    return PrintedKernel(lowered, kernel, apart and is_frame(loops.body))
 
 
 def function_name(number: int) -> str:
@@ -78,17 +90,31 @@ def candidate_file(
         for number, entry in enumerate(printed)
     )
     module = _module(kernels, target, threads, strict)
-    name = f"{_NAME}_kernels.c"
-    sources: dict[str, str | bytes] = dict(kernels_files(module, elsewhere))
     calls = "\n".join(_calls(number, kernel, threads) for number, kernel in enumerate(kernels))
-    text = sources[name]
-    sources[name] = (text if isinstance(text, bytes) else text.encode()) + calls.encode() + b"\n"
+    return _file(module, f"{calls}\n", elsewhere)
+
+
+def functions_file(
+    functions: Sequence[CFunction], target: Target, *, strict: bool
+) -> CandidateFile:
+    """The file of functions made for candidates, for these to call from their own libraries."""
+    needed = definitions(name for function in functions for name in function.requires)
+    exported = (
+        f"{function.declaration}{function.text.replace('static void', 'void', 1)}"
+        for function in functions
+    )
+    return _file(_module((), target, 1, strict), "\n".join((needed, *exported)), frozenset())
+
+
+def _file(module: Module, behind: str, elsewhere: Set[str]) -> CandidateFile:
+    name = f"{_NAME}_kernels.c"
+    sources: dict[str, str | bytes] = {**kernels_files(module, behind, elsewhere)}
     return CandidateFile(sources, {name: source_flags(module)[name]})
 
 
 def _module(kernels: tuple[Kernel, ...], target: Target, threads: int, strict: bool) -> Module:
     """A library of the kernels. Its steps would call them on nothing: they are not printed."""
-    most = max(len(kernel.parameters) for kernel in kernels)
+    most = max((len(kernel.parameters) for kernel in kernels), default=1)
     return Module(
         name=_NAME,
         inputs=(),

@@ -1,15 +1,18 @@
 """Which cores compilers, and who prints for them, may use: all, but none where something is timed.
 
 What it does: gives each a core of its own, keeps the thread that asks to that core and so the
-compiler that it starts, too; and, for who is to time something, waits until nobody is on the cores
-for that and lets none go there. What it does not: start compilers, or time anything.
+compiler that it starts, too; and, for who is to time something, has compilers on the cores for that
+stand still, waits until nobody else is there and lets none go there. What it does not: start
+compilers, or time anything.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
 from threading import Condition
 
 
@@ -22,6 +25,7 @@ class CompilerCores:
         self._free = set(cores) if cores else set(range(os.cpu_count() or 1))
         self._all = frozenset(self._free)
         self._quiet: frozenset[int] = frozenset()
+        self._groups: dict[int, int] = {}
         self._changed = Condition()
 
     @property
@@ -30,7 +34,7 @@ class CompilerCores:
         return len(self._all)
 
     @contextmanager
-    def taken(self) -> Iterator[None]:
+    def taken(self) -> Iterator[TakenCore]:
         """In the block, this thread and the compiler that it starts have a core, on which nobody
         times anything. Waits for one."""
         with self._changed:
@@ -40,25 +44,72 @@ class CompilerCores:
         try:
             if self._are_known:
                 _keep_to(mine)
-            yield
+            yield TakenCore(self, mine)
         finally:
             with self._changed:
                 self._free.add(mine)
                 self._changed.notify_all()
 
     @contextmanager
-    def quiet(self, cores: Sequence[int]) -> Iterator[None]:
-        """In the block, no compiler is on these cores. Waits for those that are. One thread at a
-        time may ask for it."""
+    def running(self, core: int, group: int) -> Iterator[None]:
+        """In the block, a process group is on a core that was taken. It stands still meanwhile when
+        something is to be timed there."""
         with self._changed:
-            self._quiet = frozenset(cores) if self._are_known else self._all
-            self._changed.wait_for(lambda: self._quiet <= self._free)
+            self._groups[group] = core
+            if core in self._quiet:
+                _send(group, signal.SIGSTOP)
+            self._changed.notify_all()
         try:
             yield
         finally:
             with self._changed:
+                del self._groups[group]
+
+    @contextmanager
+    def quiet(self, cores: Sequence[int]) -> Iterator[None]:
+        """In the block, nobody is at work on these cores. Waits for those who are, but for
+        compilers. One thread at a time may ask for it.
+
+        A compiler may take as long as a race. Should this process be killed meanwhile, none stands
+        still for ever: the system hangs up on groups that stand still and have nobody left.
+        """
+        with self._changed:
+            self._quiet = frozenset(cores) if self._are_known else self._all
+            self._send_all(signal.SIGSTOP)
+        try:
+            with self._changed:
+                self._changed.wait_for(
+                    lambda: self._quiet <= self._free.union(self._groups.values())
+                )
+            yield
+        finally:
+            with self._changed:
+                self._send_all(signal.SIGCONT)
                 self._quiet = frozenset()
                 self._changed.notify_all()
+
+    def _send_all(self, number: signal.Signals) -> None:
+        for group, core in self._groups.items():
+            if core in self._quiet:
+                _send(group, number)
+
+
+@dataclass(frozen=True, slots=True)
+class TakenCore:
+    """A core that somebody has."""
+
+    cores: CompilerCores
+    number: int
+
+    def running(self, group: int) -> AbstractContextManager[None]:
+        """See `CompilerCores.running`."""
+        return self.cores.running(self.number, group)
+
+
+def _send(group: int, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError):
+        # One that has ended needs no signal.
+        os.killpg(group, number)
 
 
 def _keep_to(core: int) -> None:

@@ -29,6 +29,9 @@ a function as a whole, some inner loops spill, and run half as fast as in a libr
 FILTERED = (*TILES, "-fexpensive-optimizations")
 """Tiles between transforms: without this pass, loops so deep kept their counters in memory."""
 
+FRAME = ("-Og",)
+"""Loops around calls: nothing to win."""
+
 LOOPS = (
     "-O2", "-ftree-loop-vectorize", "-fpeel-loops", "-funswitch-loops", "-fsplit-loops",
 )  # fmt: skip

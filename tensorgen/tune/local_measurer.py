@@ -277,6 +277,7 @@ class LocalMeasurer(Measurer):
         sets = 1 if near else max(1, min(MOST_SETS, -(-beyond // weights)))
         return {
             "library": str(built.library),
+            "needed": [str(library) for library in built.needed],
             "function": built.function,
             "sets": sets,
             "fetch": place is not WeightsPlace.FAR,
@@ -292,7 +293,6 @@ class LocalMeasurer(Measurer):
             "spare_bytes": SPARE_BYTES,
             "limit_seconds": self._limit_seconds,
             "checker": str(self._checker),
-            "functions": str(self._builder.functions or ""),
             "rules": asdict(rules),
             "incumbent": has_incumbent,
             "candidates": entries,

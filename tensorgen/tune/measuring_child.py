@@ -121,9 +121,6 @@ def _serve(
     candidates = [_Candidate(entry) for entry in request["candidates"]]
     room = _Room(request, operand)
     checker = ctypes.CDLL(request["checker"]) if request["checker"] else None
-    if request["functions"]:
-        # Candidates do not say where the functions are that they call.
-        ctypes.CDLL(request["functions"], ctypes.RTLD_GLOBAL)
     limit = request["limit_seconds"]
     with os.fdopen(commands, "r") as lines:
         for line in lines:
@@ -225,6 +222,9 @@ class _Candidate:
         """Loads the kernel and calls it once; what is wrong with its result, if anything is."""
         entry = self._entry
         buffers = entry["buffers"]
+        for library in entry["needed"]:
+            # Candidates do not say where the functions are that they call.
+            ctypes.CDLL(library, ctypes.RTLD_GLOBAL)
         function = getattr(ctypes.CDLL(entry["library"]), entry["function"])
         function.restype = None
         function.argtypes = (ctypes.c_void_p, ctypes.c_long, ctypes.c_long)

@@ -9,7 +9,7 @@ runtime, and may therefore fork. Requests and replies are lines of JSON on stand
 output:
 
     {"threads": t, "cores": [c, …], "spare_bytes": b, "limit_seconds": s, "checker": path,
-     "functions": path, "rules": {…}, "incumbent": true,
+     "rules": {…}, "incumbent": true,
      "candidates": [{"library": path, "function": name, "sets": n, "fetch": true,
                      "buffers": [{"bytes": b, "file": path, "copies": true},
                                  {"bytes": b, "expected": path, "check": name, "count": n,

@@ -21,6 +21,7 @@ from tensorgen.module_text import (
     call_text,
     comment_text,
     filled,
+    needs_math_header,
     number_literals,
     string_literal,
 )
@@ -125,3 +126,29 @@ def test_call_text_breaks_long_lines() -> None:
     assert call_text("f", ["a", "b"], ";", "  ") == "  f(a, b);"
     long = call_text("f", ["a" * 60, "b" * 60], ";", "")
     assert long == f"f(\n    {'a' * 60},\n    {'b' * 60});"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["x = fmaxf(x, 0.0f);", "sqrt(x)", "acc = _mm256_set1_ps(-INFINITY);", "isnan(x)", "lrintf(x)"],
+)
+def test_what_math_declares_needs_its_header(text: str) -> None:
+    assert needs_math_header(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["tasor_exp_f32(x)", "_mm512_max_ps(a, b)", "x = max(y, round_up(z));", "not_a_nanoid"]
+)
+def test_other_names_need_none(text: str) -> None:
+    assert not needs_math_header(text)
+
+
+def test_all_that_math_declares_is_known(tmp_path: Path) -> None:
+    """As the compiler's own header has it for C99."""
+    require("gcc")
+    (tmp_path / "a.c").write_text("#include <math.h>\n")
+    command = ["gcc", "-std=c99", "-E", "-P", "a.c"]
+    found = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    declared = set(re.findall(r"\b([a-z]\w*) \(", found.stdout))
+    assert len(declared) > 150
+    assert [name for name in sorted(declared) if not needs_math_header(f"{name}(x)")] == []

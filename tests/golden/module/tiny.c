@@ -33,7 +33,7 @@ static const tiny_info info = {
     2u,
     outputs,
     "abababababababababababababababababababababababababababababababab",
-    "0ba72a61ae99aaab91d8bd6df21b0a2fd35e90aa9d400ea3d54b85cada397982",
+    "5f277ab9a3351efb2042c0609b638b97198924ac3e884593c3e78f4ce61f3365",
     "dae0392651095566d7966a12709f26724ea83c05f1bd7b5ca705860883f83fb1"
 };
 

@@ -9,7 +9,6 @@
 #include "tiny_internal.h"
 
 #include <float.h>
-#include <math.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from threading import Event, get_ident
 from typing import Any
@@ -10,16 +12,22 @@ from typing import Any
 import pytest
 
 from tensorgen.build import build_library, find_compiler
-from tensorgen.schedule import RowStages, Schedule
+from tensorgen.schedule import RowStages, Schedule, VectorSource
 from tensorgen.sketch import loop_schedule
 from tensorgen.target import Target, host_target
 from tensorgen.task import Task
 from tensorgen.tune import candidate_batch, candidate_build
 from tensorgen.tune.candidate_batch import FILE_CANDIDATES, BatchBuilder, Candidate
 from tensorgen.tune.candidate_build import Built
-from tensorgen.tune.candidate_source import PrintedKernel, candidate_file, printed_kernel
+from tensorgen.tune.candidate_source import (
+    CandidateFile,
+    PrintedKernel,
+    candidate_file,
+    functions_file,
+    printed_kernel,
+)
 from tensorgen.tune.compiler_cores import CompilerCores
-from tensorgen.tune.draft_flags import LOOPS, TILES
+from tensorgen.tune.draft_flags import FILTERED, FRAME, LOOPS, TILES
 from tensorgen.tune.intrinsics import intrinsics_of
 from tensorgen.tune.outcome import NotBuilt
 from tests.contraction_tasks import matmul
@@ -75,13 +83,14 @@ def test_places_are_those_of_the_schedules(
 ) -> None:
     counts = files(monkeypatch)
     some = tiles(FILE_CANDIDATES + 1)
+    drafts = intrinsics_of(find_compiler(HOST), HOST) is not None
     unfit: Schedule = RowStages(0, (), 0, 0)
     batch = builder.begin([(TASK, one) for one in (*some, unfit)])()
     assert batch.places[-1] == NotBuilt("rows: expected 1 stages, got 0")
     assert batch.places[:-1] == tuple(range(len(some)))
     for schedule, candidate, built in zip(some, batch.candidates, batch.built, strict=True):
         assert isinstance(built, Built)
-        expected = printed_kernel(TASK, schedule, HOST, strict=False)
+        expected = printed_kernel(TASK, schedule, HOST, strict=False, apart=drafts)
         assert len(candidate.text) == len(expected.text)
     # Files of about the same size: the last one is not left with a single candidate.
     assert sorted(counts) == [4, 5]
@@ -91,7 +100,8 @@ def test_places_are_those_of_the_schedules(
 def test_loops_and_tiles_have_passes_of_their_own(
     drafts: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A file for each kind; as a library is compiled if no drafts are wanted."""
+    """A file for each kind, and one for functions; as a library is compiled if no drafts are
+    wanted."""
     if intrinsics_of(find_compiler(HOST), HOST) is None:
         pytest.skip("the compiler is not gcc for x86-64, which alone has flags for drafts")
     given: list[tuple[str, ...]] = []
@@ -107,8 +117,9 @@ def test_loops_and_tiles_have_passes_of_their_own(
     batch = builder.begin([(TASK, one) for one in (*tiles(2), loops)])()
     builder.close()
     assert all(isinstance(built, Built) for built in batch.built)
+    of_kernels = [flags for flags in given if flags != ("-I.", *FILTERED)]
     expected = [("-I.", *TILES), ("-I.", *LOOPS)] if drafts else [("-I.",)]
-    assert sorted(given) == sorted(expected)
+    assert sorted(of_kernels) == sorted(expected)
 
 
 def test_who_begins_does_not_wait(builder: BatchBuilder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,10 +127,10 @@ def test_who_begins_does_not_wait(builder: BatchBuilder, monkeypatch: pytest.Mon
     asked = Event()
     threads: list[int] = []
 
-    def print_late(task: Task, schedule: Schedule, target: Target, *, strict: bool) -> Any:
+    def print_late(task: Task, schedule: Schedule, target: Target, **named: bool) -> Any:
         assert asked.wait(60)
         threads.append(get_ident())
-        return printed_kernel(task, schedule, target, strict=strict)
+        return printed_kernel(task, schedule, target, strict=named["strict"])
 
     monkeypatch.setattr(candidate_batch, "printed_kernel", print_late)
     prepared: list[Candidate] = []
@@ -140,3 +151,61 @@ def test_what_fails_beside_it_is_told_to_who_waits(builder: BatchBuilder) -> Non
     with pytest.raises(OSError, match="No space left"):
         begun()
     assert isinstance(builder.begin([(TASK, one) for one in tiles(1)])().built[0], Built)
+
+
+def needs_drafts() -> None:
+    if intrinsics_of(find_compiler(HOST), HOST) is None:
+        pytest.skip("the compiler is not gcc for x86-64, which alone makes drafts")
+
+
+def test_drafts_of_other_sizes_share_functions(
+    builder: BatchBuilder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kernel that has the same tiles as one before needs no function of its own, and is a frame
+    around calls."""
+    needs_drafts()
+    given: list[tuple[tuple[str, ...], str]] = []
+
+    def watched(sources: dict[str, bytes], *, flags: tuple[str, ...], **named: Any) -> Any:
+        given.append((flags[1:], sources["timed_kernels.c"].decode()))
+        return build_library(sources, flags=flags, **named)
+
+    monkeypatch.setattr(candidate_build, "build_library", watched)
+    small = matmul((), 48, 64, 256, constant=(False, True))
+    large = matmul((), 96, 128, 512, constant=(False, True))
+    needed = []
+    for task in (small, large):
+        schedule = next(
+            s
+            for s in candidates(task, HOST.isa)
+            if (s.source, s.vector_operand) == (VectorSource.PACKED, 1) and s.rows in (4, 6)
+        )
+        [built] = builder.begin([(task, schedule)])().built
+        assert isinstance(built, Built)
+        needed.append(built.needed)
+    # Functions and kernels are compiled at the same time.
+    [made] = [text for flags, text in given if flags == FILTERED]
+    first, second = (text for flags, text in given if flags == FRAME)
+    assert len(given) == 3
+    [name] = set(re.findall(r"\btasor_part_\w+", first))
+    assert made.count(f"void {name}(") == 2  # declared and defined
+    assert first.count(f"void {name}(") == second.count(f"void {name}(") == 1  # declared
+    assert needed[0] == needed[1]
+    assert all(path.is_file() for path in needed[0])
+
+
+def test_candidates_of_a_refused_function_are_refused(
+    builder: BatchBuilder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    needs_drafts()
+
+    def broken(*given: Any, **named: Any) -> CandidateFile:
+        file = functions_file(*given, **named)
+        return replace(file, sources=file.sources | {"timed_kernels.c": "nonsense"})
+
+    monkeypatch.setattr(candidate_build, "functions_file", broken)
+    loops: Schedule = loop_schedule(TASK, 1, fused=True)
+    one, other = builder.begin([(TASK, schedule) for schedule in (*tiles(1), loops)])().built
+    assert isinstance(one, NotBuilt)
+    assert "to accept the emitted code" in one.reason
+    assert isinstance(other, Built)

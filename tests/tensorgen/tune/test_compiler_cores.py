@@ -1,9 +1,15 @@
-"""Compilers keep away from cores where something is timed."""
+"""Compilers keep away from cores where something is timed, and stand still on them."""
 
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 from threading import Event, Thread
 
 import pytest
@@ -57,7 +63,7 @@ def test_each_compiler_has_a_core_and_nobody_else_is_moved() -> None:
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_who_times_waits_for_compilers_and_lets_none_begin(known: bool) -> None:
+def test_who_times_waits_for_others_and_lets_none_begin(known: bool) -> None:
     cores = CompilerCores(usable() if known else [])
     first = Holder(cores)
     assert first.has.wait(SECONDS)
@@ -79,6 +85,100 @@ def test_who_times_waits_for_compilers_and_lets_none_begin(known: bool) -> None:
     racing.join(SECONDS)
     assert second.has.wait(SECONDS)
     second.end()
+
+
+def process_state(process: int) -> str:
+    """Its state: T if it stands still; nothing if it is gone."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return ""
+
+
+def stands_still(process: subprocess.Popen[bytes], still: bool) -> bool:
+    """Whether it does, or does not, before long."""
+    deadline = time.monotonic() + SECONDS
+    while (process_state(process.pid) == "T") != still and time.monotonic() < deadline:
+        time.sleep(0.001)
+    return (process_state(process.pid) == "T") == still
+
+
+@pytest.fixture
+def compiler() -> Iterator[subprocess.Popen[bytes]]:
+    """A process that runs for as long as it may."""
+    with subprocess.Popen(["sleep", "60"], process_group=0) as process:
+        yield process
+        process.kill()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc tells whether a process stands still")
+@pytest.mark.parametrize("known", [True, False])
+def test_compilers_stand_still_while_something_is_timed(
+    known: bool, compiler: subprocess.Popen[bytes]
+) -> None:
+    """Nobody waits for them; nor for one that begins meanwhile, between two steps of a build."""
+    cores = CompilerCores(usable()[:1] if known else [])
+    with cores.taken() as core:
+        with core.running(compiler.pid):
+            with cores.quiet(usable()[:1]):
+                assert stands_still(compiler, True)
+            assert stands_still(compiler, False)
+        is_quiet, may_end = Event(), Event()
+
+        def race() -> None:
+            with cores.quiet(usable()[:1]):
+                is_quiet.set()
+                may_end.wait(SECONDS)
+
+        racing = Thread(target=race)
+        racing.start()
+        assert not is_quiet.wait(0.05)
+        with core.running(compiler.pid):
+            assert is_quiet.wait(SECONDS)
+            assert stands_still(compiler, True)
+            may_end.set()
+            racing.join(SECONDS)
+            assert stands_still(compiler, False)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc tells whether a process stands still")
+def test_a_compiler_that_has_ended_disturbs_nobody(compiler: subprocess.Popen[bytes]) -> None:
+    cores = CompilerCores([])
+    with cores.taken() as core, core.running(compiler.pid):
+        compiler.kill()
+        compiler.wait()
+        with cores.quiet([]):
+            pass
+
+
+ENDS_WHILE_ANOTHER_STANDS_STILL = """
+import os, subprocess, sys
+from tensorgen.tune.compiler_cores import CompilerCores
+
+cores = CompilerCores([])
+process = subprocess.Popen(["sleep", "60"], process_group=0, stdout=subprocess.DEVNULL)
+with cores.taken() as core, core.running(process.pid), cores.quiet([]):
+    while ") T " not in open(f"/proc/{process.pid}/stat").read():
+        pass
+    print(process.pid, flush=True)
+    os.kill(os.getpid(), 9)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc tells whether a process is there")
+def test_none_stands_still_for_ever() -> None:
+    """Whoever is killed while another one stands still: that one is hung up, or goes on where
+    nobody hangs up."""
+    command = [sys.executable, "-c", ENDS_WHILE_ANOTHER_STANDS_STILL]
+    found = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False, timeout=50)
+    assert found.returncode == -signal.SIGKILL
+    left = int(found.stdout)
+    deadline = time.monotonic() + SECONDS
+    while process_state(left) in ("T", "t") and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert process_state(left) not in ("T", "t")
+    with suppress(ProcessLookupError):
+        os.kill(left, signal.SIGKILL)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets a thread choose its core")

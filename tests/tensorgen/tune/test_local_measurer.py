@@ -102,10 +102,10 @@ Change = Callable[[Kernel], str]
 
 
 def changed(monkeypatch: pytest.MonkeyPatch, changes: dict[Schedule, tuple[str, str]]) -> None:
-    """Kernels of some schedules with one text in place of another, once."""
+    """Kernels of some schedules with one text in place of another, once; all in one piece."""
 
     def print_changed(
-        task: Task, schedule: Schedule, target: Target, *, strict: bool
+        task: Task, schedule: Schedule, target: Target, *, strict: bool, apart: bool
     ) -> PrintedKernel:
         printed = printed_kernel(task, schedule, target, strict=strict)
         if schedule not in changes:

@@ -1,0 +1,233 @@
+"""Parts of kernels as functions: the same results, shared by kernels that differ in sizes alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from random import Random
+
+import numpy as np
+import pytest
+
+from tensorgen.emit import Spelling, emit_kernel
+from tensorgen.expr import Axis, Expr, Load, const, substitute
+from tensorgen.loop import (
+    Allocate,
+    Buffer,
+    Call,
+    Declare,
+    Fill,
+    For,
+    If,
+    Prefetch,
+    Stmt,
+    Store,
+    VectorLoad,
+    VectorStore,
+    statements,
+)
+from tensorgen.loop_eval import run_kernel
+from tensorgen.lower import lower
+from tensorgen.schedule import RegisterTile, Schedule, VectorSource
+from tensorgen.simplify import affine
+from tensorgen.target import Target
+from tensorgen.task import Task
+from tensorgen.tune import parts_apart
+from tensorgen.tune.parts_apart import is_frame, with_parts_apart
+from tensorgen.tune.task_space import space_of
+from tensorgen.types import float64, int64
+from tests.compiled_kernels import Case
+from tests.contraction_tasks import convolution, matmul, padded, whole_inputs, with_epilogue
+from tests.window_tasks import Spatial, whole_numbers, window_task
+
+LEVELS = ("x86-64-v4", "x86-64-v3", "c99")
+
+FIRST_INLINED = 1 << 30
+"""Loops of functions are numbered as those of kernels are: where both occur, from here."""
+
+TASKS: dict[str, Task] = {
+    "matmul": matmul((), 7, 37, 40, constant=(False, True)),
+    "double": matmul((), 5, 37, 24, dtype=float64),
+    "batched": matmul((2,), 6, 19, 20),
+    "row": matmul((), 1, 70, 33, constant=(False, True)),
+    "bias and maximum": with_epilogue(matmul((), 9, 40, 30, constant=(False, True)), "bias"),
+    "residual": with_epilogue(matmul((), 9, 40, 30, constant=(False, True)), "residual"),
+    "convolution": padded(convolution((7, 6), (3, 3), channels=(5, 20)), (1, 1), (1, 1)),
+    "with a stride": padded(
+        convolution((4, 4), (3, 3), channels=(5, 20), strides=(2, 2)), (1, 1), (1, 1)
+    ),
+    "groups": padded(convolution((7, 6), (3, 3), channels=(4, 8), groups=3), (1, 1), (1, 1)),
+    "line": padded(convolution((29,), (5,), channels=(3, 17)), (2,), (2,)),
+}
+WINDOWS: dict[str, Task] = {
+    "depthwise": window_task((Spatial(9, 3, 1, 1, 1), Spatial(23, 3, 1, 1, 1)), weighted=True),
+    "depthwise, with a stride": window_task(
+        (Spatial(9, 3, 2, 1, 1), Spatial(39, 3, 2, 1, 1)), weighted=True, epilogue="bias"
+    ),
+    "pool": window_task((Spatial(8, 2, 2), Spatial(40, 2, 2))),
+}
+
+
+@pytest.fixture
+def everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts of any size become functions."""
+    monkeypatch.setattr(parts_apart, "LEAST_WORK", 1)
+    monkeypatch.setattr(parts_apart, "LEAST_STORES", 1)
+
+
+def drawn(task: Task, level: str, threads: int, count: int) -> Iterator[Schedule]:
+    """Some of the schedules of a task, of all kinds."""
+    space, rng = space_of(task, Target.named(level), threads), Random(task.digest)
+    for sketch in range(len(space.sketches)):
+        for _ in range(count):
+            schedule = space.schedule(space.random(rng, sketch))
+            if schedule is not None:
+                yield schedule
+
+
+def inlined(call: Call) -> tuple[Stmt, ...]:
+    """The body of a function with what a call gives in the place of its parameters."""
+    function = call.function
+    given = dict(zip(function.numbers, call.numbers, strict=True))
+    counts = {loop: affine(given[number]).constant for loop, number in function.counts}
+    axes = (s.axis for s in statements(function.body) if isinstance(s, For))
+    loops = {
+        axis: Axis(FIRST_INLINED + axis.position, counts.get(axis, axis.extent), axis.name)
+        for axis in axes
+    }
+    arrays = {
+        array.number: place for array, place in zip(function.arrays, call.arrays, strict=True)
+    }
+
+    def term(value: Expr) -> Expr:
+        return substitute(value, replaced)
+
+    def replaced(value: Expr) -> Expr | None:
+        match value:
+            case Axis():
+                return loops.get(value, given.get(value))
+            case Load(operand=operand, indices=(index,)) if operand in arrays:
+                buffer, begin = arrays[operand]
+                return buffer.at(begin + term(index))
+            case _:
+                return None
+
+    def place(buffer: Buffer, index: Expr) -> tuple[Buffer, Expr]:
+        if buffer.number not in arrays:
+            return buffer, term(index)
+        target, begin = arrays[buffer.number]
+        return target, begin + term(index)
+
+    def block(body: Sequence[Stmt]) -> tuple[Stmt, ...]:
+        return tuple(map(moved, body))
+
+    def moved(statement: Stmt) -> Stmt:
+        match statement:
+            case For(axis=axis, body=body):
+                return replace(statement, axis=loops.get(axis, axis), body=block(body))
+            case If(condition=condition, body=body, otherwise=otherwise):
+                return If(term(condition), block(body), block(otherwise))
+            case Declare(body=body) | Allocate(body=body):
+                return replace(statement, body=block(body))
+            case Fill(value=value):
+                return replace(statement, value=term(value))
+            case Store(buffer=buffer, index=index, value=value):
+                target, index = place(buffer, index)
+                return replace(statement, buffer=target, index=index, value=term(value))
+            case VectorLoad() | VectorStore() | Prefetch():
+                target, index = place(statement.buffer, statement.index)
+                return replace(statement, buffer=target, index=index)
+            case _:
+                return statement
+
+    return block(function.body)
+
+
+def with_functions_inlined(body: Sequence[Stmt]) -> tuple[Stmt, ...]:
+    found: list[Stmt] = []
+    for statement in body:
+        match statement:
+            case Call():
+                found.extend(inlined(statement))
+            case For() | Allocate() | Declare():
+                found.append(replace(statement, body=with_functions_inlined(statement.body)))
+            case If(body=then, otherwise=otherwise):
+                then, otherwise = with_functions_inlined(then), with_functions_inlined(otherwise)
+                found.append(replace(statement, body=then, otherwise=otherwise))
+            case _:
+                found.append(statement)
+    return tuple(found)
+
+
+@pytest.mark.usefixtures("everything")
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("name", [*TASKS, *WINDOWS])
+def test_functions_do_what_the_parts_did(name: str, level: str) -> None:
+    task = TASKS[name] if name in TASKS else WINDOWS[name]
+    inputs = whole_inputs(task) if name in TASKS else whole_numbers(task, 1)
+    calls = 0
+    for threads in (1, 2):
+        for schedule in drawn(task, level, threads, 1):
+            lowered = lower(task, schedule)
+            apart = with_parts_apart(lowered.kernel)
+            calls += sum(isinstance(s, Call) for s in statements(apart.body))
+            again = replace(apart, body=with_functions_inlined(apart.body))
+            operands = Case(task, schedule, lowered).kernel_inputs(inputs)
+            expected = run_kernel(lowered.kernel, operands)
+            for kernel in (apart, again):
+                for found, right in zip(run_kernel(kernel, operands), expected, strict=True):
+                    assert np.array_equal(found, right), schedule
+    assert calls or level == "c99"
+
+
+def functions(task: Task, schedule: Schedule) -> set[str]:
+    kernel = with_parts_apart(lower(task, schedule).kernel)
+    assert is_frame(kernel.body)
+    printed = emit_kernel(kernel, "k", Spelling("avx512", False), "", "")
+    return {function.name for function in printed.made}
+
+
+def tile(rows: int, vectors: int) -> RegisterTile:
+    return RegisterTile(1, VectorSource.PACKED, False, rows, vectors, 16, True, False)
+
+
+def test_kernels_of_other_sizes_share_functions() -> None:
+    """Rows, lengths of sums and how far apart rows lie do not matter; the size of a tile does."""
+    small = functions(matmul((), 12, 64, 100, constant=(False, True)), tile(6, 2))
+    large = functions(matmul((), 300, 256, 512, constant=(False, True)), tile(6, 2))
+    other = functions(matmul((), 300, 256, 512, constant=(False, True)), tile(5, 2))
+    assert len(small) == 1
+    assert small == large
+    assert not large & other
+
+
+def test_short_sums_stay_in_their_loops() -> None:
+    """A call for each tile would take as long as it."""
+    kernel = lower(matmul((), 300, 256, 4, constant=(False, True)), tile(6, 2)).kernel
+    apart = with_parts_apart(kernel)
+    [call] = [s for s in statements(apart.body) if isinstance(s, Call)]
+    assert any(isinstance(s, For) and s.axis.extent >= 8 for s in statements(call.body))
+
+
+def test_indices_are_printed_as_indices() -> None:
+    """Terms of parameters are not data, whose arithmetic would wrap."""
+    task = with_epilogue(matmul((), 60, 256, 512, constant=(False, True)), "residual")
+    schedule = replace(tile(6, 2), epilogue_ahead=True)
+    kernel = with_parts_apart(lower(task, schedule).kernel)
+    printed = emit_kernel(kernel, "k", Spelling("avx512", False), "", "")
+    text = "\n".join(function.text for function in printed.made)
+    assert "TASOR_PREFETCH" in text
+    assert "uint64_t" not in text
+    assert "uintptr_t" not in text
+
+
+def test_a_term_of_the_caller_is_given_once() -> None:
+    """Rows inside an image: where a tile is decides which of its steps read padding."""
+    task = padded(convolution((14, 14), (3, 3), channels=(64, 64)), (1, 1), (1, 1))
+    for schedule in drawn(task, "x86-64-v4", 1, 4):
+        kernel = with_parts_apart(lower(task, schedule).kernel)
+        for call in (s for s in statements(kernel.body) if isinstance(s, Call)):
+            assert len(call.numbers) == len(call.function.numbers)
+            assert len(set(call.function.numbers)) == len(call.numbers)
+            assert all(number.dtype == int64 for number in call.numbers)
+            assert const(0, int64) not in call.numbers
