@@ -22,7 +22,8 @@ class RaceRules:
 
     One that takes more than `lost` times the best is out at once; after `rounds` runs, one that
     takes more than `near` times the best has its figure; the others get `more_rounds`. A run calls
-    a kernel for about `run_seconds`, and at least once.
+    a kernel for about `run_seconds`, and at least once; the first one, which only tells who is out,
+    for half as long.
     """
 
     lost: float = 1.5
@@ -101,11 +102,17 @@ def _first_run(runner: Runner, rules: RaceRules, run: Run, best: float) -> None:
             return
         # Twice what would put it out, although caches and clocks were cold: no need to see it warm.
         hopeless = seconds / runner.calls > 2 * rules.lost * best
-        if seconds >= rules.run_seconds / 2 or hopeless:
+        if seconds >= rules.run_seconds / 4 or hopeless:
             runner.runs.append(seconds / runner.calls)
+            runner.calls = _calls(rules.run_seconds, runner.calls, seconds)
             return
-        wanted = int(runner.calls * rules.run_seconds / max(seconds, 1e-7)) + 1
+        wanted = _calls(rules.run_seconds / 2, runner.calls, seconds)
         runner.calls = max(2 * runner.calls, wanted)
+
+
+def _calls(run_seconds: float, calls: int, seconds: float) -> int:
+    """How many calls a run takes, if so many took so long."""
+    return round(calls * run_seconds / max(seconds, 1e-7)) or 1
 
 
 def _timed(runner: Runner, run: Run) -> None:
