@@ -392,7 +392,7 @@ class Statements:
         self.terms.named = before
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=256)
 def function_text(function: LoopFunction, isa: str, strict: bool) -> CFunction:
     """The C of a function that kernels call, named by its text."""
     printer = Statements(isa, strict, together=False, apart=0)

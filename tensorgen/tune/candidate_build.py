@@ -48,7 +48,7 @@ class CandidateBuilder:
     """Compiles candidates for a target; libraries go to `folder`, which the caller removes.
 
     Drafts call functions in other libraries, which have to be loaded before theirs: those that no
-    candidate is needed for are kept in `cache`. `apart` tells that sums are to be such functions.
+    candidate is needed for are kept in `cache`. `apart` tells that parts are to be such functions.
     """
 
     def __init__(

@@ -5,7 +5,8 @@ of it. The function is told where the arrays begin that it reads and writes, how
 them, how often they run, and what conditions depend on besides: parts that differ in that alone are
 the same function. What it does not: choose parts, print functions or change what a kernel does.
 
-Some statements stay where they are, those whose vectors may begin before an array.
+What transposes, folds lanes or calls something else stays where it is, and so do vectors that may
+begin before an array.
 """
 
 from __future__ import annotations
@@ -54,8 +55,8 @@ MOST_ROWS_APART = 14
 """Rows that may lie as far apart as the caller says. More need more addresses than there are
 registers for; they are as far apart as they are in a function of their own."""
 
-MOST_LOCALS = 1 << 10
-"""Numbers below those of parameters, for arrays of a function's own."""
+_MOST_LOCALS = 1 << 10
+"""Arrays of a function's own have so many numbers, below those of its parameters."""
 
 _FIRST_HINT = FIRST_LOOP << 1
 """Loops over hints are numbered from here, behind those of kernels."""
@@ -215,7 +216,7 @@ class _Outline:
                     self._note(statement.body)
                     self._note(statement.otherwise)
                 case Allocate(buffer=buffer) if buffer.space is Space.STACK:
-                    number = len(self.locals) - MOST_LOCALS
+                    number = len(self.locals) - _MOST_LOCALS
                     self.locals[buffer] = replace(buffer, number=number)
                     self._note(statement.body)
                 case Declare(registers=registers):

@@ -30,7 +30,8 @@ from tensorgen.loop import (
 from tensorgen.tune.outline import outlined
 
 LEAST_WORK = 1024
-"""Operations on vectors that are worth a call, which takes as long as some twenty."""
+"""Operations on vectors that are worth a call, which takes as long as some twenty: less would be
+longer than in a library by more than others are."""
 
 LEAST_STORES = 32
 """Elements that are stored by loops that are worth a call."""
@@ -86,9 +87,10 @@ def _replaced(statement: Stmt, buffers: Mapping[int, Buffer]) -> tuple[Stmt, ...
 
 def _shared(loop: For, nested: int, buffers: Mapping[int, Buffer]) -> For:
     """Nested loops that threads share as one: they stay."""
-    (*_, inner) = loop.body
-    if nested == 1 or not isinstance(inner, For):
+    if nested == 1:
         return replace(loop, body=_within(loop.body, buffers))
+    (inner,) = loop.body
+    assert isinstance(inner, For), "nested loops that are shared as one"
     return replace(loop, body=(_shared(inner, nested - 1, buffers),))
 
 
