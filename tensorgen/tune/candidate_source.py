@@ -30,8 +30,8 @@ _PLACEHOLDER = "tasor_timed_kernel"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PrintedKernel:
-    """A task under a schedule, lowered and printed. `kernel` has a name that is to be replaced; as a
-    `frame` it is loops around calls."""
+    """A task under a schedule, lowered and printed. `kernel` has a name that is to be replaced; a
+    `frame` is loops around calls."""
 
     lowered: Lowered
     kernel: Kernel
