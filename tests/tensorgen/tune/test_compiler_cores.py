@@ -104,6 +104,14 @@ def stands_still(process: subprocess.Popen[bytes], still: bool) -> bool:
 
 
 @pytest.fixture
+def free_to_move() -> Iterator[None]:
+    """Who takes a core keeps to it: the thread of these tests only while they last."""
+    before = os.sched_getaffinity(0)
+    yield
+    os.sched_setaffinity(0, before)
+
+
+@pytest.fixture
 def compiler() -> Iterator[subprocess.Popen[bytes]]:
     """A process that runs for as long as it may."""
     with subprocess.Popen(["sleep", "60"], process_group=0) as process:
@@ -112,6 +120,7 @@ def compiler() -> Iterator[subprocess.Popen[bytes]]:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc tells whether a process stands still")
+@pytest.mark.usefixtures("free_to_move")
 @pytest.mark.parametrize("known", [True, False])
 def test_compilers_stand_still_while_something_is_timed(
     known: bool, compiler: subprocess.Popen[bytes]
