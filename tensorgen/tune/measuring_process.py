@@ -10,15 +10,16 @@ output:
 
     {"threads": t, "cores": [c, …], "spare_bytes": b, "limit_seconds": s, "checker": path,
      "rules": {…}, "incumbent": true,
-     "candidates": [{"library": path, "function": name, "sets": n, "fetch": true,
+     "candidates": [{"library": path, "needed": [path, …], "function": name, "sets": n,
+                     "fetch": true,
                      "buffers": [{"bytes": b, "file": path, "copies": true},
                                  {"bytes": b, "expected": path, "check": name, "count": n,
                                   "absolute": a, "relative": r, "allowed": n}, {"bytes": b}]}]}
     {"results": [{"runs": [s, …], "lost": false, "status": "", "text": ""}, …]}
 
-Calls take turns with `sets` copies of a kernel's weights. With `fetch`, before a run these are read
-and there is a call that is not timed. The first candidate of a request with an incumbent is that.
-The end of the input ends the process.
+Libraries that a candidate's needs are loaded first. Calls take turns with `sets` copies of a
+kernel's weights. With `fetch`, before a run these are read and there is a call that is not timed.
+The first candidate of a request with an incumbent is that. The end of the input ends the process.
 """
 
 from __future__ import annotations

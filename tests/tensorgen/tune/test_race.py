@@ -52,6 +52,22 @@ def test_who_ran_before_the_best_was_known_is_out_afterwards() -> None:
     assert [len(runner.runs) for runner in found] == [5, 1, 5]
 
 
+def test_the_first_run_is_half_as_long() -> None:
+    """It only tells who is out."""
+    machine = Machine([1e-5, 1e-5])
+    calls: list[int] = []
+
+    def run(number: int, count: int) -> float | None:
+        calls.append(count)
+        return machine.run(number, count)
+
+    race([Runner(1)], Runner(0), RULES, run)
+    tried, first, *others = (count for n, count in zip(machine.order, calls, strict=True) if n == 1)
+    assert tried == 1
+    assert first == pytest.approx(50, abs=1)
+    assert others == pytest.approx([100] * 4, abs=2)
+
+
 def test_short_kernels_are_called_often_in_a_run() -> None:
     machine = Machine([1e-6, 1e-6])
     found = raced(machine)
