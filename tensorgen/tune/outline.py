@@ -6,7 +6,7 @@ them, how often they run, and what conditions depend on besides: parts that diff
 the same function. What it does not: choose parts, print functions or change what a kernel does.
 
 What transposes, folds lanes or calls something else stays where it is, and so do vectors that may
-begin before an array.
+begin before an array, and what has to do with variables around it.
 """
 
 from __future__ import annotations
@@ -245,6 +245,8 @@ class _Outline:
     def _note_access(self, buffer: Buffer, index: Expr, hint: bool = False) -> None:
         if buffer in self.locals:
             return
+        if buffer.space is Space.SCALAR:
+            raise _Unfit
         access, offset = self._access(buffer, index, hint)
         self.offsets.setdefault(access, set()).add(offset)
 

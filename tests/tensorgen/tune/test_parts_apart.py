@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from random import Random
 
 import numpy as np
@@ -33,10 +34,13 @@ from tensorgen.simplify import affine
 from tensorgen.target import Target
 from tensorgen.task import Task
 from tensorgen.tune import parts_apart
+from tensorgen.tune.local_measurer import LocalMeasurer
+from tensorgen.tune.outcome import Slower, Timed
 from tensorgen.tune.parts_apart import is_frame, with_parts_apart
 from tensorgen.tune.task_space import space_of
 from tensorgen.types import float64, int64
-from tests.compiled_kernels import Case
+from tests.attention_tasks import AttentionShape
+from tests.compiled_kernels import Case, runnable_isas
 from tests.contraction_tasks import convolution, matmul, padded, whole_inputs, with_epilogue
 from tests.window_tasks import Spatial, whole_numbers, window_task
 
@@ -65,6 +69,14 @@ WINDOWS: dict[str, Task] = {
         (Spatial(9, 3, 2, 1, 1), Spatial(39, 3, 2, 1, 1)), weighted=True, epilogue="bias"
     ),
     "pool": window_task((Spatial(8, 2, 2), Spatial(40, 2, 2))),
+}
+
+
+ATTENTION: dict[str, Task] = {
+    "attention": AttentionShape((2, 3), 7, 19, 5, 6).task(),
+    "attention, whole vectors": AttentionShape(
+        (2,), 20, 48, 32, 16, interleaved=True, mask="shared"
+    ).task(),
 }
 
 
@@ -161,10 +173,10 @@ def with_functions_inlined(body: Sequence[Stmt]) -> tuple[Stmt, ...]:
 
 @pytest.mark.usefixtures("everything")
 @pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.parametrize("name", [*TASKS, *WINDOWS])
+@pytest.mark.parametrize("name", [*TASKS, *WINDOWS, *ATTENTION])
 def test_functions_do_what_the_parts_did(name: str, level: str) -> None:
-    task = TASKS[name] if name in TASKS else WINDOWS[name]
-    inputs = whole_inputs(task) if name in TASKS else whole_numbers(task, 1)
+    task = (TASKS | WINDOWS | ATTENTION)[name]
+    inputs = whole_numbers(task, 1) if name in WINDOWS else whole_inputs(task)
     calls = 0
     for threads in (1, 2):
         for schedule in drawn(task, level, threads, 1):
@@ -178,6 +190,22 @@ def test_functions_do_what_the_parts_did(name: str, level: str) -> None:
                 for found, right in zip(run_kernel(kernel, operands), expected, strict=True):
                     assert np.array_equal(found, right), schedule
     assert calls or level == "c99"
+
+
+@pytest.mark.usefixtures("everything")
+@pytest.mark.parametrize("level", ["x86-64-v4", "x86-64-v3", "x86-64-v2"])
+@pytest.mark.parametrize("name", ["with a stride", "residual", "depthwise", *ATTENTION])
+def test_drafts_compute_what_they_should(name: str, level: str, tmp_path: Path) -> None:
+    """As C, with functions of parts of any size: each candidate is held against the task."""
+    target = Target.named(level)
+    if target.isa not in runnable_isas():
+        pytest.skip(f"this machine has no {target.isa}")
+    task = (TASKS | WINDOWS | ATTENTION)[name]
+    with LocalMeasurer(target, 2, cache=tmp_path) as measurer:
+        first, *others = drawn(task, level, 2, 1)
+        found = measurer.measure(task, others, first)
+    for outcome in (found.incumbent, *found.outcomes):
+        assert isinstance(outcome, Timed | Slower), outcome
 
 
 def functions(task: Task, schedule: Schedule) -> set[str]:
