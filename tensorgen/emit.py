@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from textwrap import wrap
 
-from tensorgen.emit_page import LINE_LENGTH
+from tensorgen.emit_page import LINE_LENGTH, head_lines
 from tensorgen.emit_statements import Statements
 from tensorgen.lane_vectors import STREAM_FENCE, STREAM_FUNCTION
 from tensorgen.loop import LoopKernel, Space, has_parallel_loop
@@ -49,9 +49,7 @@ def emit_kernel(
     )
     qualifier = "" if spelling.in_place else "restrict "
     declared = ", ".join(
-        f"{'' if parameter.writes else 'const '}{parameter.dtype.c_name} *{qualifier}"
-        f"{parameter.name}"
-        for parameter in parameters
+        f"{parameter.c_type}{qualifier}{parameter.name}" for parameter in parameters
     )
     unused = (
         f"    (void){text};"
@@ -61,7 +59,7 @@ def emit_kernel(
     constants = printer.vectors.constants
     lines = [
         "/* " + "\n * ".join(_comment("expr", expression) + _comment("schedule", schedule)) + " */",
-        *_filled(f"static void {name}({declared})"),
+        *head_lines(f"static void {name}({declared})"),
         "{",
         *unused,
         *(line for name in sorted(constants) for line in _indented(constants[name])),
@@ -90,7 +88,3 @@ def _pieces(text: str, length: int) -> list[str]:
 
 def _indented(text: str) -> list[str]:
     return wrap(text, LINE_LENGTH, initial_indent="    ", subsequent_indent="        ")
-
-
-def _filled(text: str) -> list[str]:
-    return wrap(text, LINE_LENGTH, subsequent_indent="    ", break_long_words=False)

@@ -75,3 +75,8 @@ class Page:
         with self.scope():
             yield
         self.line("}")
+
+
+def head_lines(text: str) -> list[str]:
+    """The head of a function, on several lines if it is long."""
+    return wrap(text, LINE_LENGTH, subsequent_indent="    ", break_long_words=False)

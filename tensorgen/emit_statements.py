@@ -14,13 +14,12 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import groupby
 from math import prod
-from textwrap import wrap
 from typing import assert_never
 
 from tensorgen.c_function import CFunction
 from tensorgen.c_functions_filter import filter_function
 from tensorgen.digest import content_digest
-from tensorgen.emit_page import LINE_LENGTH, Page
+from tensorgen.emit_page import Page, head_lines
 from tensorgen.emit_shared_terms import label, shared_terms
 from tensorgen.emit_terms import Terms, local_type
 from tensorgen.emit_vectors import VectorStatements, functions_in
@@ -59,6 +58,7 @@ from tensorgen.loop import (
     VectorStore,
     has_parallel_loop,
 )
+from tensorgen.module_spec import Parameter
 from tensorgen.types import int64
 
 SIMD_UNROLLED = 4
@@ -396,7 +396,10 @@ class Statements:
 def function_text(function: LoopFunction, isa: str, strict: bool) -> CFunction:
     """The C of a function that kernels call, named by its text."""
     printer = Statements(isa, strict, together=False, apart=0)
-    arrays = tuple(printer.parameter(buffer) for buffer in function.arrays)
+    arrays = tuple(
+        (buffer, Parameter(printer.parameter(buffer), buffer.dtype, buffer.space is Space.OUTPUT))
+        for buffer in function.arrays
+    )
     names = {number: printer.page.fresh(number.name) for number in function.numbers}
     printer.terms.axes = {number.position: name for number, name in names.items()}
     printer.terms.counts = {loop.position: names[number] for loop, number in function.counts}
@@ -405,17 +408,14 @@ def function_text(function: LoopFunction, isa: str, strict: bool) -> CFunction:
     parameters = ", ".join(
         (
             *(
-                f"{'const ' * (buffer.space is Space.INPUT)}{buffer.dtype.c_name} *"
-                f"{'' if buffer in function.alike else 'restrict '}{name}"
-                for buffer, name in zip(function.arrays, arrays, strict=True)
+                f"{array.c_type}{'' if buffer in function.alike else 'restrict '}{array.name}"
+                for buffer, array in arrays
             ),
             *(f"ptrdiff_t {name}" for name in names.values()),
         )
     )
     body = "\n".join(printer.page.lines)
     name = f"tasor_part_{content_digest(isa, str(strict), parameters, body).hex()[:16]}"
-    head = "\n".join(
-        wrap(f"static void {name}({parameters})", LINE_LENGTH, subsequent_indent="    ")
-    )
+    head = "\n".join(head_lines(f"static void {name}({parameters})"))
     requires = tuple(sorted(printer.terms.functions))
     return CFunction(name, f"{head}\n{{\n{body}\n}}\n", requires, None, "")

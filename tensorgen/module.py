@@ -308,8 +308,7 @@ def _signatures(module: Module) -> dict[str, object]:
 
 
 def _declared(parameter: Parameter) -> str:
-    const = "" if parameter.writes else "const "
-    return f"{const}{parameter.dtype.c_name} *{parameter.name}"
+    return f"{parameter.c_type}{parameter.name}"
 
 
 def _unused_parameters(module: Module) -> tuple[str, ...]:

@@ -38,6 +38,11 @@ class Parameter:
     dtype: DType
     writes: bool
 
+    @property
+    def c_type(self) -> str:
+        """The C type of the pointer, up to its name."""
+        return f"{'' if self.writes else 'const '}{self.dtype.c_name} *"
+
 
 @dataclass(frozen=True, slots=True)
 class Kernel:

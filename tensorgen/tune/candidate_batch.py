@@ -150,10 +150,11 @@ class BatchBuilder:
         """Print some schedules, and begin to compile the kernels that are not among those seen."""
         entries: dict[int, Candidate | NotBuilt] = {}
         fresh: dict[_Text, PrintedKernel] = {}
+        apart = self._builder.apart and flags is not LOOPS
         for place, task, schedule in chosen:
             # Who is to time something waits for one kernel at most.
             with self._cores.taken():
-                printed = self._printed(task, schedule)
+                printed = self._printed(task, schedule, apart)
             if isinstance(printed, NotBuilt):
                 entries[place] = printed
                 continue
@@ -177,11 +178,10 @@ class BatchBuilder:
                     with self._cores.taken():
                         prepare(entry)
 
-    def _printed(self, task: Task, schedule: Schedule) -> PrintedKernel | NotBuilt:
+    def _printed(self, task: Task, schedule: Schedule, apart: bool) -> PrintedKernel | NotBuilt:
         self._memory.keep_below(_MOST_REMEMBERED)
         try:
             with remembering(self._memory):
-                apart = self._builder.apart and draft_flags(schedule) is not LOOPS
                 printed = printed_kernel(
                     task, schedule, self._target, strict=self._strict, apart=apart
                 )

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tensorgen.build import BuildError, build_library, find_compiler
+from tensorgen.build import Around, BuildError, build_library, find_compiler
 from tensorgen.c_function import CFunction
 from tensorgen.target import Target
 from tensorgen.tune.candidate_source import (
@@ -23,7 +23,7 @@ from tensorgen.tune.candidate_source import (
     function_name,
     functions_file,
 )
-from tensorgen.tune.compiler_cores import CompilerCores, TakenCore
+from tensorgen.tune.compiler_cores import CompilerCores
 from tensorgen.tune.draft_flags import FILTERED
 from tensorgen.tune.fields import one_line
 from tensorgen.tune.function_libraries import FunctionLibraries, is_no_fault
@@ -90,8 +90,7 @@ class CandidateBuilder:
         """Begins to compile candidates, all in one file, with these flags behind a library's where
         the compiler is gcc. The result raises BuildError if there is no room for libraries,
         whatever they are of."""
-        if self.apart:
-            self._made.begin([function for entry in printed for function in entry.functions])
+        self._made.begin(self._functions(printed))
         return self._pool.submit(self._built, tuple(printed), draft_flags)
 
     def _built(
@@ -100,8 +99,8 @@ class CandidateBuilder:
         if not printed:
             return []
         try:
-            with self._cores.taken() as core:
-                library = self._library(printed, draft_flags, core)
+            with self._cores.taken() as around:
+                library = self._library(printed, draft_flags, around)
             needed = self._needed(printed)
         except BuildError as error:
             if is_no_fault(error):
@@ -118,28 +117,32 @@ class CandidateBuilder:
     def _needed(self, printed: Sequence[PrintedKernel]) -> tuple[Path, ...]:
         """The libraries of the functions that a file of candidates calls, once they are there.
         Raises BuildError for a function that has none."""
-        made = [f for entry in printed for f in entry.functions] if self.apart else []
-        return tuple(dict.fromkeys((*self._everywhere, *(self._made.place(f.name) for f in made))))
+        made = (self._made.place(function.name) for function in self._functions(printed))
+        return tuple(dict.fromkeys((*self._everywhere, *made)))
+
+    def _functions(self, printed: Sequence[PrintedKernel]) -> list[CFunction]:
+        """The functions made for candidates that are to be in libraries of their own."""
+        return [f for entry in printed for f in entry.kernel.made] if self.apart else []
 
     def _library(
-        self, printed: Sequence[PrintedKernel], draft_flags: tuple[str, ...], core: TakenCore
+        self, printed: Sequence[PrintedKernel], draft_flags: tuple[str, ...], around: Around
     ) -> Path:
         """The library of a file of candidates. Raises BuildError."""
         if self._intrinsics is not None:
-            made = {f.name for entry in printed for f in entry.functions} if self.apart else ()
+            made = (function.name for function in self._functions(printed))
             file = self._file(printed, self._elsewhere.union(made))
             # Fails for what the part of the header lacks, too: then the compiler's own decides.
             with suppress(BuildError):
-                return self._compiled(file, draft_flags, len(printed), core)
-        return self._compiled(self._file(printed, frozenset()), None, len(printed), core)
+                return self._compiled(file, draft_flags, len(printed), around)
+        return self._compiled(self._file(printed, frozenset()), None, len(printed), around)
 
     def _functions_library(self, functions: Sequence[CFunction]) -> Path:
         """The library of functions made for candidates. Raises BuildError."""
-        with self._cores.taken() as core:
+        with self._cores.taken() as around:
             file = functions_file(functions, self._target, strict=self._strict)
             with suppress(BuildError):
-                return self._compiled(file, FILTERED, len(functions), core)
-            return self._compiled(file, None, len(functions), core)
+                return self._compiled(file, FILTERED, len(functions), around)
+            return self._compiled(file, None, len(functions), around)
 
     def _file(self, printed: Sequence[PrintedKernel], elsewhere: Set[str]) -> CandidateFile:
         return candidate_file(
@@ -151,7 +154,7 @@ class CandidateBuilder:
         file: CandidateFile,
         draft_flags: tuple[str, ...] | None,
         count: int,
-        core: TakenCore,
+        around: Around,
     ) -> Path:
         """The library of a file for so many. A draft has flags of its own, and as much of the
         header of intrinsics as it uses. Raises BuildError."""
@@ -169,5 +172,5 @@ class CandidateBuilder:
             threads=self._threads,
             cache=self._folder,
             timeout_seconds=SECONDS_EACH * (1 + count),
-            around=core.running,
+            around=around,
         )

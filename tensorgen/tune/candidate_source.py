@@ -42,11 +42,6 @@ class PrintedKernel:
         """The C text: kernels with the same text do the same in the same time."""
         return self.kernel.text
 
-    @property
-    def functions(self) -> tuple[CFunction, ...]:
-        """The functions made for it that may be defined elsewhere, in another library."""
-        return tuple(function for function in self.kernel.made if function.declaration)
-
 
 @dataclass(frozen=True, slots=True)
 class CandidateFile:
@@ -147,8 +142,7 @@ def _calls(number: int, kernel: Kernel, threads: int) -> str:
     # The next call reads and writes the same memory.
     wait = ("        TASOR_WAIT_FOR_TEAM;",) if kernel.open_end else ()
     arguments = ", ".join(
-        f"({'' if parameter.writes else 'const '}{parameter.dtype.c_name} *)p[{position}]"
-        for position, parameter in enumerate(kernel.parameters)
+        f"({parameter.c_type})p[{position}]" for position, parameter in enumerate(kernel.parameters)
     )
     lines = (
         f"{name};",

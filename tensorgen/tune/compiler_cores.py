@@ -11,9 +11,11 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from functools import partial
 from threading import Condition
+
+from tensorgen.build import Around
 
 
 class CompilerCores:
@@ -34,9 +36,9 @@ class CompilerCores:
         return len(self._all)
 
     @contextmanager
-    def taken(self) -> Iterator[TakenCore]:
+    def taken(self) -> Iterator[Around]:
         """In the block, this thread and the compiler that it starts have a core, on which nobody
-        times anything. Waits for one."""
+        times anything. Waits for one. What is given is for the compiler's process group."""
         with self._changed:
             self._changed.wait_for(lambda: self._free - self._quiet)
             mine = min(self._free - self._quiet)
@@ -44,14 +46,14 @@ class CompilerCores:
         try:
             if self._are_known:
                 _keep_to(mine)
-            yield TakenCore(self, mine)
+            yield partial(self._running, mine)
         finally:
             with self._changed:
                 self._free.add(mine)
                 self._changed.notify_all()
 
     @contextmanager
-    def running(self, core: int, group: int) -> Iterator[None]:
+    def _running(self, core: int, group: int) -> Iterator[None]:
         """In the block, a process group is on a core that was taken. It stands still meanwhile when
         something is to be timed there."""
         with self._changed:
@@ -92,18 +94,6 @@ class CompilerCores:
         for group, core in self._groups.items():
             if core in self._quiet:
                 _send(group, number)
-
-
-@dataclass(frozen=True, slots=True)
-class TakenCore:
-    """A core that somebody has."""
-
-    cores: CompilerCores
-    number: int
-
-    def running(self, group: int) -> AbstractContextManager[None]:
-        """See `CompilerCores.running`."""
-        return self.cores.running(self.number, group)
 
 
 def _send(group: int, number: signal.Signals) -> None:

@@ -294,8 +294,8 @@ class _Outline:
         places: dict[int, Expr | None] = {
             o: const(o - first, int64) if o > first else None for o in offsets
         }
-        rows = _rows_apart([o - first for o in offsets], self.lanes)
-        if rows is not None and self.sizes:
+        rows = _rows_apart([o - first for o in offsets], self.lanes) if self.sizes else None
+        if rows is not None:
             together, apart = rows
             row = self._number("apart", const(apart, int64))
             places = {

@@ -127,8 +127,8 @@ def test_compilers_stand_still_while_something_is_timed(
 ) -> None:
     """Nobody waits for them; nor for one that begins meanwhile, between two steps of a build."""
     cores = CompilerCores(usable()[:1] if known else [])
-    with cores.taken() as core:
-        with core.running(compiler.pid):
+    with cores.taken() as around:
+        with around(compiler.pid):
             with cores.quiet(usable()[:1]):
                 assert stands_still(compiler, True)
             assert stands_still(compiler, False)
@@ -142,7 +142,7 @@ def test_compilers_stand_still_while_something_is_timed(
         racing = Thread(target=race)
         racing.start()
         assert not is_quiet.wait(0.05)
-        with core.running(compiler.pid):
+        with around(compiler.pid):
             assert is_quiet.wait(SECONDS)
             assert stands_still(compiler, True)
             may_end.set()
@@ -153,7 +153,7 @@ def test_compilers_stand_still_while_something_is_timed(
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc tells whether a process stands still")
 def test_a_compiler_that_has_ended_disturbs_nobody(compiler: subprocess.Popen[bytes]) -> None:
     cores = CompilerCores([])
-    with cores.taken() as core, core.running(compiler.pid):
+    with cores.taken() as around, around(compiler.pid):
         compiler.kill()
         compiler.wait()
         with cores.quiet([]):
@@ -166,7 +166,7 @@ from tensorgen.tune.compiler_cores import CompilerCores
 
 cores = CompilerCores([])
 process = subprocess.Popen(["sleep", "60"], process_group=0, stdout=subprocess.DEVNULL)
-with cores.taken() as core, core.running(process.pid), cores.quiet([]):
+with cores.taken() as around, around(process.pid), cores.quiet([]):
     while ") T " not in open(f"/proc/{process.pid}/stat").read():
         pass
     print(process.pid, flush=True)

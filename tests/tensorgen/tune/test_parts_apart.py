@@ -250,8 +250,9 @@ def test_indices_are_printed_as_indices() -> None:
 
 
 def test_a_term_of_the_caller_is_given_once() -> None:
-    """Rows inside an image: where a tile is decides which of its steps read padding."""
-    task = padded(convolution((14, 14), (3, 3), channels=(64, 64)), (1, 1), (1, 1))
+    """Conditions that ask for the same, where a tile is in an image, say, share a number."""
+    task = padded(convolution((7, 7), (3, 3), channels=(64, 64), strides=(2, 2)), (1, 1), (1, 1))
+    shared = 0
     for schedule in drawn(task, "x86-64-v4", 1, 4):
         kernel = with_parts_apart(lower(task, schedule).kernel)
         for call in (s for s in statements(kernel.body) if isinstance(s, Call)):
@@ -259,3 +260,8 @@ def test_a_term_of_the_caller_is_given_once() -> None:
             assert len(set(call.function.numbers)) == len(call.numbers)
             assert all(number.dtype == int64 for number in call.numbers)
             assert const(0, int64) not in call.numbers
+            pairs = zip(call.function.numbers, call.numbers, strict=True)
+            asked = [value for number, value in pairs if number.name.startswith("fixed")]
+            assert len(asked) == len(set(asked))
+            shared += len(asked)
+    assert shared
