@@ -9,7 +9,7 @@ all, is not built again. What it does not: choose schedules, or run what it buil
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,8 +27,8 @@ from tensorgen.tune.draft_flags import FRAME, LOOPS, draft_flags
 from tensorgen.tune.fields import one_line
 from tensorgen.tune.outcome import NotBuilt
 
-FILE_CANDIDATES = 8
-"""Candidates in one file for the compiler, at most."""
+FILE_CANDIDATES = 16
+"""Candidates in one file for the compiler, at most: to start it takes as long as some frames."""
 
 MOST_BYTES = 4 << 30
 """Candidates that write to more memory are not built."""
@@ -163,10 +163,17 @@ class BatchBuilder:
             if candidate.key not in seen:
                 seen.add(candidate.key)
                 fresh[candidate.key] = printed
-        kernels = list(fresh.values())
-        if all(kernel.frame for kernel in kernels):
-            flags = FRAME
-        return _File(entries, tuple(fresh), self._builder.start(kernels, flags))
+        return _File(entries, tuple(self._started(fresh, flags)))
+
+    def _started(
+        self, fresh: Mapping[_Text, PrintedKernel], flags: tuple[str, ...]
+    ) -> Iterator[tuple[tuple[_Text, ...], Future[list[Built | NotBuilt]]]]:
+        """Begins to compile kernels: the frames among them in a file of their own."""
+        for frame in (True, False):
+            texts = tuple(text for text, kernel in fresh.items() if kernel.frame == frame)
+            if texts:
+                kernels = [fresh[text] for text in texts]
+                yield texts, self._builder.start(kernels, FRAME if frame else flags)
 
     def _prepare(
         self, files: Sequence[Future[_File]], prepare: Callable[[Candidate], None]
@@ -210,7 +217,8 @@ class BatchBuilder:
         built: dict[_Text, Built | NotBuilt] = {found.key: b for found, b in kept.values()}
         for file in files:
             entries |= file.entries
-            built |= zip(file.texts, file.built.result(), strict=True)
+            for texts, outcomes in file.built:
+                built |= zip(texts, outcomes.result(), strict=True)
         numbers: dict[_Text, int] = {}
         candidates: list[Candidate] = []
         places: list[int | NotBuilt] = []
@@ -242,11 +250,10 @@ class BatchBuilder:
 @dataclass(frozen=True, slots=True, eq=False)
 class _File:
     """Schedules by their places in a batch, as printed, and what becomes of the texts that nobody
-    had printed before."""
+    had printed before, by what is compiled together."""
 
     entries: Mapping[int, Candidate | NotBuilt]
-    texts: tuple[_Text, ...]
-    built: Future[list[Built | NotBuilt]]
+    built: tuple[tuple[tuple[_Text, ...], Future[list[Built | NotBuilt]]], ...]
 
 
 def _in_files(places: Sequence[int]) -> list[Sequence[int]]:

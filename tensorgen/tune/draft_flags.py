@@ -29,7 +29,7 @@ a function as a whole, some inner loops spill, and run half as fast as in a libr
 FILTERED = (*TILES, "-fexpensive-optimizations")
 """Tiles between transforms: without this pass, loops so deep kept their counters in memory."""
 
-FRAME = ("-Og",)
+FRAME = ("-O0",)
 """Loops around calls: nothing to win."""
 
 LOOPS = (

@@ -37,9 +37,13 @@ HOST = host_target()
 TASK = matmul((), 24, 48, 32, constant=(False, True))
 
 
-def tiles(count: int) -> list[Schedule]:
-    """The first register tiles for the host."""
-    return list(candidates(TASK, HOST.isa)[:count])
+def tiles(count: int, *, frames: bool = False) -> list[Schedule]:
+    """The first register tiles for the host whose drafts are frames, or are not."""
+    return [
+        schedule
+        for schedule in candidates(TASK, HOST.isa)
+        if printed_kernel(TASK, schedule, HOST, strict=False, apart=True).frame == frames
+    ][:count]
 
 
 @pytest.fixture
@@ -93,14 +97,14 @@ def test_places_are_those_of_the_schedules(
         expected = printed_kernel(TASK, schedule, HOST, strict=False, apart=drafts)
         assert len(candidate.text) == len(expected.text)
     # Files of about the same size: the last one is not left with a single candidate.
-    assert sorted(counts) == [4, 5]
+    assert sorted(counts) == [FILE_CANDIDATES // 2, FILE_CANDIDATES // 2 + 1]
 
 
 @pytest.mark.parametrize("drafts", [False, True])
-def test_loops_and_tiles_have_passes_of_their_own(
+def test_loops_and_tiles_and_frames_have_passes_of_their_own(
     drafts: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A file for each kind, and one for functions; as a library is compiled if no drafts are
+    """A file for each kind, and those of functions; as a library is compiled if no drafts are
     wanted."""
     if intrinsics_of(find_compiler(HOST), HOST) is None:
         pytest.skip("the compiler is not gcc for x86-64, which alone has flags for drafts")
@@ -114,11 +118,12 @@ def test_loops_and_tiles_have_passes_of_their_own(
     builder = BatchBuilder(HOST, 1, tmp_path, strict=False, drafts=drafts, cores=cores)
     monkeypatch.setattr(candidate_build, "build_library", watched)
     loops: Schedule = loop_schedule(TASK, 1, fused=True)
-    batch = builder.begin([(TASK, one) for one in (*tiles(2), loops)])()
+    chosen = (*tiles(2), loops, *tiles(2, frames=True))
+    batch = builder.begin([(TASK, one) for one in chosen])()
     builder.close()
     assert all(isinstance(built, Built) for built in batch.built)
     of_kernels = [flags for flags in given if flags != ("-I.", *FILTERED)]
-    expected = [("-I.", *TILES), ("-I.", *LOOPS)] if drafts else [("-I.",)]
+    expected = [("-I.", *kind) for kind in (TILES, LOOPS, FRAME)] if drafts else [("-I.",)]
     assert sorted(of_kernels) == sorted(expected)
 
 
