@@ -22,6 +22,7 @@ import platform
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from functools import partial
 from math import inf
 from pathlib import Path
 from types import TracebackType
@@ -227,8 +228,8 @@ class LocalMeasurer(Measurer):
         if ready:
             has_incumbent = rivals and batch.places[0] == ready[0]
             self._forget_inputs()
-            with self._compilers.quiet(self._cores):
-                results = self._worker.ask(self._request(entries, rules, has_incumbent))
+            request = self._request(entries, rules, has_incumbent)
+            results = self._worker.ask(request, partial(self._compilers.quiet, self._cores))
             for n, result in zip(ready, results, strict=True):
                 found[n] = self._outcome(result)
         return [found[place] if isinstance(place, int) else place for place in batch.places]

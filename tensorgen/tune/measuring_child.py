@@ -9,22 +9,34 @@ and says how long it took, or how it ended. It needs the standard library alone 
 from __future__ import annotations
 
 import ctypes
+import json
+import mmap
 import os
 import resource
 import select
 import signal
+import struct
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
+from math import inf
 from typing import Any
 
 from tensorgen.tune.measuring_memory import Memory
+from tensorgen.tune.race import RaceRules, Timing, Turn, timed
 
 PATIENCE = 30.0
 """A kernel that uses no processor time, waiting for ever, ends after so many times its limit."""
 
+MOST_TURNS = 256
+"""A child is told of so many turns at once, at most."""
+
 _PR_SET_PDEATHSIG = 1
+_DONE = "done"
+_COUNT = struct.Struct("q")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +52,8 @@ class Child:
     """The process for one request; `operand` gives the memory of a file and a copy."""
 
     def __init__(self, request: dict[str, Any], operand: Callable[[str, int], Memory]) -> None:
-        self._limit = float(request["limit_seconds"])
+        self._patience = PATIENCE * float(request["limit_seconds"])
+        self._progress = _Progress()
         commands, self._commands = os.pipe()
         self._replies, replies = os.pipe()
         self._unread = b""
@@ -51,34 +64,47 @@ class Child:
             try:
                 os.close(self._commands)
                 os.close(self._replies)
-                _serve(request, operand, commands, replies, parent)
+                _serve(request, operand, commands, replies, parent, self._progress)
                 status = 0
             finally:
                 # Whatever happens, the copy must not go on as its parent.
                 os._exit(status)
         os.close(commands)
         os.close(replies)
+        # It says so when it has begun. One that cannot is missed when it is to run something.
+        self._answer()
 
-    def run(self, number: int, calls: int) -> float | Ended:
-        """Seconds of so many calls of a candidate."""
-        try:
-            os.write(self._commands, f"{number} {calls}\n".encode())
-        except BrokenPipeError:
-            return self._how_it_ended()
-        answer = self._answer(time.monotonic() + PATIENCE * self._limit)
+    def run(self, turns: Sequence[Turn]) -> list[Timing] | tuple[int, Ended]:
+        """Has candidates take turns, MOST_TURNS at most: what came of each, or the place of a turn
+        that has no figures and why that is so.
+
+        Nobody wakes up for a turn but who runs it: there is no core for others.
+        """
+        command = json.dumps([(turn.number, turn.calls) for turn in turns])
+        self._progress.count = 0
+        # If nobody is left to read it, there is no answer either.
+        with suppress(BrokenPipeError):
+            os.write(self._commands, f"{command}\n".encode())
+        answer = self._answer()
         if answer is None:
             os.kill(self._pid, signal.SIGKILL)
-            return Ended("took too long", "")
-        if not answer:
-            return self._how_it_ended()
-        kind, _, text = answer.partition(" ")
-        return float(text) if kind == "seconds" else Ended(kind.replace("-", " "), text)
+            ended = Ended("took too long", "")
+        elif not answer:
+            ended = self._how_it_ended()
+        else:
+            kind, _, text = answer.partition(" ")
+            if kind == _DONE:
+                return [Timing(*timing) for timing in json.loads(text)]
+            ended = Ended(kind.replace("-", " "), text)
+        return max(0, min(self._progress.count, len(turns) - 1)), ended
 
-    def _answer(self, deadline: float) -> str | None:
-        """One line; "" at the end, None past the deadline."""
+    def _answer(self) -> str | None:
+        """One line; "" at the end, None if there is none and for too long no turn ended."""
         while b"\n" not in self._unread:
-            left = deadline - time.monotonic()
-            if left <= 0 or not select.select([self._replies], [], [], left)[0]:
+            count = self._progress.count
+            if not select.select([self._replies], [], [], self._patience)[0]:
+                if self._progress.count > count:
+                    continue
                 return None
             more = os.read(self._replies, 1 << 16)
             if not more:
@@ -109,30 +135,70 @@ class Child:
             self._pid = 0
 
 
+class _Progress:
+    """How many of the turns that a child was told of are done, in memory shared with its parent."""
+
+    def __init__(self) -> None:
+        self._map = mmap.mmap(-1, _COUNT.size)
+
+    @property
+    def count(self) -> int:
+        """So many, unless a kernel stored here."""
+        return int(_COUNT.unpack_from(self._map)[0])
+
+    @count.setter
+    def count(self, count: int) -> None:
+        _COUNT.pack_into(self._map, 0, count)
+
+
 def _serve(
     request: dict[str, Any],
     operand: Callable[[str, int], Memory],
     commands: int,
     replies: int,
     parent: int,
+    progress: _Progress,
 ) -> None:
     """Runs what is asked for until there are no more commands."""
     _limit(request, parent)
     candidates = [_Candidate(entry) for entry in request["candidates"]]
     room = _Room(request, operand)
     checker = ctypes.CDLL(request["checker"]) if request["checker"] else None
-    limit = request["limit_seconds"]
+    rules = RaceRules(**request["rules"])
+    limit = request["limit_seconds"] * request["threads"]
+    best = inf
+    _say(replies, _DONE)
     with os.fdopen(commands, "r") as lines:
         for line in lines:
-            number, calls = map(int, line.split())
-            # Processor time, not the clock: others may be using the machine.
-            signal.setitimer(signal.ITIMER_PROF, limit * request["threads"])
+            timings = []
             try:
-                answer = candidates[number].run(calls, room, checker)
+                for number, calls in json.loads(line):
+                    call = partial(_seconds, candidates[number], room, checker, limit)
+                    timing = timed(call, Turn(number, calls), rules, best)
+                    best = min(best, timing.seconds)
+                    timings.append((timing.seconds, timing.calls))
+                    progress.count = len(timings)
+                answer = f"{_DONE} {json.dumps(timings)}"
+            except _Wrong as difference:
+                answer = f"wrong {difference}"
             except (OSError, AttributeError, MemoryError) as error:
                 answer = f"not-built {type(error).__name__}: {error}"
-            signal.setitimer(signal.ITIMER_PROF, 0)
-            os.write(replies, (" ".join(answer.split()) + "\n").encode("utf-8", "replace"))
+            _say(replies, answer)
+
+
+def _seconds(
+    candidate: _Candidate, room: _Room, checker: ctypes.CDLL | None, limit: float, calls: int
+) -> float:
+    """Seconds of so many calls of a candidate; the end of this process if they take longer."""
+    # Processor time, not the clock: others may be using the machine.
+    signal.setitimer(signal.ITIMER_PROF, limit)
+    seconds = candidate.run(calls, room, checker)
+    signal.setitimer(signal.ITIMER_PROF, 0)
+    return seconds
+
+
+def _say(replies: int, text: str) -> None:
+    os.write(replies, (" ".join(text.split()) + "\n").encode("utf-8", "replace"))
 
 
 def _limit(request: dict[str, Any], parent: int) -> None:
@@ -179,6 +245,10 @@ def written_sizes(request: dict[str, Any]) -> dict[int, int]:
     return sizes
 
 
+class _Wrong(Exception):
+    """A kernel computes something else than it should: what."""
+
+
 class _Candidate:
     """One kernel, loaded and checked when it is first called."""
 
@@ -189,19 +259,18 @@ class _Candidate:
         self._set_bytes = len(entry["buffers"]) * ctypes.sizeof(ctypes.c_void_p)
         self._turn = 0
 
-    def run(self, calls: int, room: _Room, checker: ctypes.CDLL | None) -> str:
-        """Seconds of so many calls, or what is wrong with the result of the first one."""
+    def run(self, calls: int, room: _Room, checker: ctypes.CDLL | None) -> float:
+        """Seconds of so many calls. Raises _Wrong if the result of the first one is, and OSError or
+        AttributeError if there is nothing to call."""
         if self._function is None:
-            difference = self._prepare(room, checker)
-            if difference:
-                return f"wrong {difference}"
+            self._prepare(room, checker)
         # Others have had the caches to themselves. A run of one call is long: that costs it little.
         if self._entry["fetch"] and calls > 1:
             self._fetch(calls + 1, room)
             self._call(1)
         started = time.perf_counter()
         self._call(calls)
-        return f"seconds {time.perf_counter() - started!r}"
+        return time.perf_counter() - started
 
     def _call(self, calls: int) -> None:
         """Calls go on with the set after the last one's: it has not been read for the longest."""
@@ -218,8 +287,8 @@ class _Candidate:
             for file in files:
                 room.operand(file, number % sets).fetch(room.operand(file, 0))
 
-    def _prepare(self, room: _Room, checker: ctypes.CDLL | None) -> str:
-        """Loads the kernel and calls it once; what is wrong with its result, if anything is."""
+    def _prepare(self, room: _Room, checker: ctypes.CDLL | None) -> None:
+        """Loads the kernel and calls it once. Raises _Wrong for its result."""
         entry = self._entry
         buffers = entry["buffers"]
         for library in entry["needed"]:
@@ -247,16 +316,13 @@ class _Candidate:
         self._function, self._pointers = function, pointers
         for memory, buffer in zip(first, buffers, strict=True):
             if not memory.is_guarded(buffer["bytes"]):
-                return "a store next to one of its buffers"
+                raise _Wrong("a store next to one of its buffers")
             if checker is not None and "expected" in buffer:
-                difference = _difference(memory, buffer, room, checker)
-                if difference:
-                    return difference
-        return ""
+                _check(memory, buffer, room, checker)
 
 
-def _difference(memory: Memory, buffer: dict[str, Any], room: _Room, checker: ctypes.CDLL) -> str:
-    """What is wrong with a result; nothing if it is close to what is expected."""
+def _check(memory: Memory, buffer: dict[str, Any], room: _Room, checker: ctypes.CDLL) -> None:
+    """Raises _Wrong for a result that is not close to what is expected."""
     values = (ctypes.c_double * 2)()
     first = ctypes.c_long(0)
     check = getattr(checker, buffer["check"])
@@ -270,9 +336,8 @@ def _difference(memory: Memory, buffer: dict[str, Any], room: _Room, checker: ct
         ctypes.byref(first),
         values,
     )
-    if count <= buffer["allowed"]:
-        return ""
-    return (
-        f"{count} of {buffer['count']} elements, first element {first.value}: "
-        f"expected {values[0]:.9g}, got {values[1]:.9g}"
-    )
+    if count > buffer["allowed"]:
+        raise _Wrong(
+            f"{count} of {buffer['count']} elements, first element {first.value}: "
+            f"expected {values[0]:.9g}, got {values[1]:.9g}"
+        )

@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ sys.path.insert(0, sys.argv[1])
 from tensorgen.tune.measuring_process import main
 main()
 """
+_READY = "{}\n"
 _ROOT = Path(__file__).resolve().parent.parent.parent
 _STOP_SECONDS = 2.0
 
@@ -34,13 +35,18 @@ class MeasuringWorker:
     def __init__(self) -> None:
         self._process: subprocess.Popen[str] | None = None
 
-    def ask(self, request: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """What came of each candidate of a request (see `measuring_process`).
+    def ask(
+        self,
+        request: Mapping[str, Any],
+        timed: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> list[dict[str, Any]]:
+        """What came of each candidate of a request (see `measuring_process`). Nothing is timed but
+        in a block that `timed` gives.
 
         A process that is gone, killed for its memory, say, is replaced once. Raises MeasureError.
         """
         line = json.dumps(request) + "\n"
-        answer = self._answer(line) or self._answer(line)
+        answer = self._answer(line, timed) or self._answer(line, timed)
         if not answer:
             raise MeasureError(
                 "measuring: expected an answer from the process that measures, got its end, twice; "
@@ -54,17 +60,16 @@ class MeasuringWorker:
         results: list[dict[str, Any]] = found["results"]
         return results
 
-    def _answer(self, line: str) -> str:
+    def _answer(self, line: str, timed: Callable[[], AbstractContextManager[None]]) -> str:
         """One line; nothing if the process ended."""
         if self._process is None:
             self._process = _started()
         process = self._process
-        assert process.stdin is not None
-        assert process.stdout is not None
         try:
-            process.stdin.write(line)
-            process.stdin.flush()
-            answer = process.stdout.readline()
+            answer = _said(process, line)
+            if answer == _READY:
+                with timed():
+                    answer = _said(process, "\n")
         except BrokenPipeError:
             answer = ""
         except BaseException:
@@ -90,6 +95,15 @@ class MeasuringWorker:
             process.kill()
             process.wait()
         process.stdout.close()
+
+
+def _said(process: subprocess.Popen[str], line: str) -> str:
+    """What a process says to a line; nothing if it ended."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(line)
+    process.stdin.flush()
+    return process.stdout.readline()
 
 
 def _started() -> subprocess.Popen[str]:

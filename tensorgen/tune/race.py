@@ -37,12 +37,34 @@ EVERY_RUN = RaceRules(lost=inf, near=inf)
 """Nobody is out: for figures of kernels that are not rivals."""
 
 
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A timed run of a candidate, called so many times; without a number, as many as its first run
+    takes."""
+
+    number: int
+    calls: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Seconds of a call in a run, and how many calls its next run takes."""
+
+    seconds: float
+    calls: int
+
+
+Run = Callable[[Sequence[Turn]], Sequence[Timing | None]]
+"""Has candidates take turns: what came of each turn, or None where the candidate failed, then or in
+a turn before."""
+
+
 @dataclass(slots=True)
 class Runner:
     """A candidate in a race: seconds of a call in each of its timed runs so far."""
 
     number: int
-    calls: int = 1
+    calls: int | None = None
     runs: list[float] = field(default_factory=list)
     lost: bool = False
     failed: bool = False
@@ -60,24 +82,16 @@ def middle(values: Sequence[float]) -> float:
     return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
 
 
-Run = Callable[[int, int], float | None]
-"""Calls a candidate so many times: seconds of all calls, or None if it failed."""
-
-
 def race(runners: Sequence[Runner], incumbent: Runner | None, rules: RaceRules, run: Run) -> None:
     """Runs the candidates, and with them the incumbent, until each is out or has all its runs.
 
     What came of each is in its `runs`, `lost` and `failed`.
     """
     everyone = [*([] if incumbent is None else [incumbent]), *runners]
-    best = inf
-    for runner in everyone:
-        _first_run(runner, rules, run, best)
-        runner.lost = runner is not incumbent and runner.seconds > rules.lost * best
-        best = min(best, runner.seconds)
-    # The first ones ran when less was known of the best.
+    _take_turns(everyone, run)
+    best = min((runner.seconds for runner in everyone), default=inf)
     for runner in runners:
-        runner.lost = runner.lost or runner.seconds > rules.lost * best
+        runner.lost = runner.seconds > rules.lost * best
     for limit, rounds in ((inf, rules.rounds - 1), (rules.near, rules.more_rounds)):
         best = min((runner.seconds for runner in everyone), default=inf)
         going = [
@@ -85,39 +99,36 @@ def race(runners: Sequence[Runner], incumbent: Runner | None, rules: RaceRules, 
             for runner in everyone
             if runner is incumbent or (not runner.lost and runner.seconds <= limit * best)
         ]
-        if going == [incumbent]:
-            continue
-        for _ in range(rounds):
-            for runner in going:
-                if not runner.failed:
-                    _timed(runner, run)
+        if going != [incumbent]:
+            _take_turns([runner for runner in going if not runner.failed] * rounds, run)
 
 
-def _first_run(runner: Runner, rules: RaceRules, run: Run, best: float) -> None:
-    """Finds how many calls a run takes, and makes the first one."""
-    while True:
-        seconds = run(runner.number, runner.calls)
-        if seconds is None:
+def _take_turns(runners: Sequence[Runner], run: Run) -> None:
+    """All at once: to be told of each turn takes as long as many a kernel, and a core."""
+    found = run([Turn(runner.number, runner.calls) for runner in runners])
+    for runner, timing in zip(runners, found, strict=True):
+        if timing is None:
             runner.failed = True
-            return
+        else:
+            runner.runs.append(timing.seconds)
+            runner.calls = timing.calls
+
+
+def timed(call: Callable[[int], float], turn: Turn, rules: RaceRules, best: float) -> Timing:
+    """What comes of a turn, if `call` takes so many seconds for so many calls and the best
+    candidate takes `best` for one."""
+    if turn.calls is not None:
+        return Timing(call(turn.calls) / turn.calls, turn.calls)
+    calls = 1
+    while True:
+        seconds = call(calls)
         # Twice what would put it out, although caches and clocks were cold: no need to see it warm.
-        hopeless = seconds / runner.calls > 2 * rules.lost * best
+        hopeless = seconds / calls > 2 * rules.lost * best
         if seconds >= rules.run_seconds / 4 or hopeless:
-            runner.runs.append(seconds / runner.calls)
-            runner.calls = _calls(rules.run_seconds, runner.calls, seconds)
-            return
-        wanted = _calls(rules.run_seconds / 2, runner.calls, seconds)
-        runner.calls = max(2 * runner.calls, wanted)
+            return Timing(seconds / calls, _calls(rules.run_seconds, calls, seconds))
+        calls = max(2 * calls, _calls(rules.run_seconds / 2, calls, seconds))
 
 
 def _calls(run_seconds: float, calls: int, seconds: float) -> int:
     """How many calls a run takes, if so many took so long."""
     return round(calls * run_seconds / max(seconds, 1e-7)) or 1
-
-
-def _timed(runner: Runner, run: Run) -> None:
-    seconds = run(runner.number, runner.calls)
-    if seconds is None:
-        runner.failed = True
-    else:
-        runner.runs.append(seconds / runner.calls)

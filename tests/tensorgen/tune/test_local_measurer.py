@@ -266,9 +266,9 @@ def test_weights_come_from_the_cache_that_holds_a_whole_run(
     with LocalMeasurer(target, 1, cache=tmp_path) as measurer:
         ask = measurer._worker.ask
 
-        def watched(request: dict[str, Any]) -> list[dict[str, Any]]:
+        def watched(request: dict[str, Any], timed: Any) -> list[dict[str, Any]]:
             found.extend((entry["sets"], entry["fetch"]) for entry in request["candidates"])
-            return ask(request)
+            return ask(request, timed)
 
         monkeypatch.setattr(measurer._worker, "ask", watched)
         for traffic in (inf, 4.0 * HOST.l2_bytes, float(HOST.l2_bytes), 0.0):

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from math import inf
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tensorgen.tune.race import EVERY_RUN, RaceRules, Runner, middle, race
+from tensorgen.tune.race import (
+    EVERY_RUN,
+    RaceRules,
+    Runner,
+    Timing,
+    Turn,
+    middle,
+    race,
+    timed,
+)
 
 RULES = RaceRules(lost=1.5, near=1.1, rounds=2, more_rounds=3, run_seconds=1e-3)
 
@@ -20,14 +30,24 @@ class Machine:
 
     def __init__(self, seconds: list[float], drift: Callable[[int], float] = lambda n: 1.0) -> None:
         self.seconds, self.drift = seconds, drift
+        self.best = inf
         self.runs: Counter[int] = Counter()
+        """How often each was called, a run at a time."""
         self.order: list[int] = []
+        """Whose turns there were."""
 
-    def run(self, number: int, calls: int) -> float | None:
+    def run(self, turns: Sequence[Turn]) -> list[Timing | None]:
+        return [self._turn(turn) for turn in turns]
+
+    def _turn(self, turn: Turn) -> Timing | None:
+        self.order.append(turn.number)
+        timing = timed(partial(self.call, turn.number), turn, RULES, self.best)
+        self.best = min(self.best, timing.seconds)
+        return None if timing.seconds == inf else timing
+
+    def call(self, number: int, calls: int) -> float:
         self.runs[number] += 1
-        self.order.append(number)
-        taken = self.seconds[number] * calls * self.drift(len(self.order))
-        return None if taken == inf else taken
+        return self.seconds[number] * calls * self.drift(len(self.order))
 
 
 def raced(machine: Machine, rules: RaceRules = RULES, *, incumbent: bool = True) -> list[Runner]:
@@ -54,24 +74,24 @@ def test_who_ran_before_the_best_was_known_is_out_afterwards() -> None:
 
 def test_the_first_run_is_half_as_long() -> None:
     """It only tells who is out."""
-    machine = Machine([1e-5, 1e-5])
     calls: list[int] = []
 
-    def run(number: int, count: int) -> float | None:
+    def call(count: int) -> float:
         calls.append(count)
-        return machine.run(number, count)
+        return 1e-5 * count
 
-    race([Runner(1)], Runner(0), RULES, run)
-    tried, first, *others = (count for n, count in zip(machine.order, calls, strict=True) if n == 1)
-    assert tried == 1
-    assert first == pytest.approx(50, abs=1)
-    assert others == pytest.approx([100] * 4, abs=2)
+    timing = timed(call, Turn(0), RULES, inf)
+    assert calls == [1, 50]
+    assert timing.seconds == pytest.approx(1e-5)
+    assert timing.calls == 100
+    assert timed(call, Turn(0, timing.calls), RULES, inf) == timing
+    assert calls == [1, 50, 100]
 
 
 def test_short_kernels_are_called_often_in_a_run() -> None:
     machine = Machine([1e-6, 1e-6])
     found = raced(machine)
-    assert all(500 <= runner.calls <= 4000 for runner in found)
+    assert all(runner.calls is not None and 500 <= runner.calls <= 4000 for runner in found)
     assert all(len(runner.runs) == 5 for runner in found)
 
 
@@ -94,6 +114,20 @@ def test_rivals_take_turns_with_the_incumbent() -> None:
     machine = Machine([1e-3, 1e-3])
     raced(machine)
     assert machine.order == [0, 1] * 5
+
+
+def test_who_fails_in_a_later_turn_has_no_figure() -> None:
+    machine = Machine([1e-3] * 3)
+
+    def run(turns: Sequence[Turn]) -> list[Timing | None]:
+        found = zip(turns, machine.run(turns), strict=True)
+        return [None if turn == Turn(1, 1) else timing for turn, timing in found]
+
+    first, second, third = map(Runner, range(3))
+    race([second, third], first, RULES, run)
+    assert second.failed
+    assert second.seconds == inf
+    assert len(first.runs) == len(third.runs) == 5
 
 
 @settings(deadline=None)
