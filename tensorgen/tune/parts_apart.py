@@ -33,8 +33,8 @@ LEAST_WORK = 1024
 """Operations on vectors that are worth a call, which takes as long as some twenty: less would be
 longer than in a library by more than others are."""
 
-LEAST_STORES = 32
-"""Elements that are stored by loops that are worth a call."""
+LEAST_STORES = 8
+"""Elements that are stored by loops that are worth a call. What stores fewer may be in a frame."""
 
 _LANES = 16
 """So many elements that a loop stores are about as much work as a vector."""
@@ -54,7 +54,9 @@ def is_frame(body: tuple[Stmt, ...]) -> bool:
 
 def _is_frame(statement: Stmt) -> bool:
     match statement:
-        case For() | Allocate():
+        case For():
+            return is_frame(statement.body) or _stores_little(statement)
+        case Allocate():
             return is_frame(statement.body)
         case If():
             return is_frame(statement.body) and is_frame(statement.otherwise)
@@ -135,9 +137,17 @@ def _is_hint(statement: Stmt) -> bool:
 
 def _stores_much(loop: For) -> bool:
     """Whether all that a loop does is to store elements, and enough of them."""
+    return _stores(loop) and _work(loop) * _LANES >= LEAST_STORES
+
+
+def _stores_little(loop: For) -> bool:
+    """Whether all that a loop does is to store a few elements."""
+    return _stores(loop) and _work(loop) * _LANES < LEAST_STORES
+
+
+def _stores(loop: For) -> bool:
     inside = statements((loop,))
-    stores = all(isinstance(statement, For | If | Store) for statement in inside)
-    return stores and _work(loop) * _LANES >= LEAST_STORES
+    return all(isinstance(statement, For | If | Store) for statement in inside)
 
 
 def _work(statement: Stmt) -> float:
