@@ -22,7 +22,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -106,16 +106,18 @@ def find_compiler(target: Target) -> Compiler:
     chosen = shlex.split(os.environ.get("CC", ""))
     native = target.runs_on(platform.machine())
     if chosen and (native or Path(chosen[0]).name.startswith(target.compiler_prefix)):
-        if shutil.which(chosen[0]) is None:
+        programs = [shutil.which(word) for word in chosen]
+        if programs[0] is None:
             raise ToolMissing(
                 f"compiler: expected CC to name a C compiler, got {chosen[0]!r}, which is not an "
                 "executable on PATH; correct CC or unset it"
             )
-        return Compiler(tuple(chosen), _identity(chosen))
+        return Compiler(tuple(chosen), _identity(chosen, programs))
     names = ("cc", "gcc", "clang") if native else (f"{target.compiler_prefix}gcc",)
     for name in names:
-        if shutil.which(name) is not None:
-            return Compiler((name,), _identity([name]))
+        program = shutil.which(name)
+        if program is not None:
+            return Compiler((name,), _identity([name], [program]))
     package = "gcc" if native else f"gcc-{target.compiler_prefix.rstrip('-')}"
     raise ToolMissing(
         f"compiler: expected one of {', '.join(names)} on PATH for target {target.name}, got none; "
@@ -123,11 +125,11 @@ def find_compiler(target: Target) -> Compiler:
     )
 
 
-def _identity(command: list[str]) -> str:
-    """A digest of the programs in the command, told by their files: nothing is run."""
+def _identity(command: Sequence[str], programs: Sequence[str | None]) -> str:
+    """A digest of the words of a command and the programs that they name, told by their files:
+    nothing is run."""
     parts = []
-    for word in command:
-        program = shutil.which(word)
+    for word, program in zip(command, programs, strict=True):
         parts.append(word)
         if program is not None:
             path = os.path.realpath(program)

@@ -30,6 +30,9 @@ def check_source() -> str:
 
 {definitions(sorted(_WIDENED.values()))}
 
+/* Elements that are looked at together. */
+enum {{ BLOCK = 1024 }};
+
 static int is_close(double found, double expected, double absolute, double relative)
 {{
     if (found == expected || (isnan(found) && isnan(expected))) {{
@@ -54,13 +57,24 @@ long {check_name(dtype)}({parameters})
     const {dtype.c_name} *a = found, *e = expected;
     long wrong = 0;
 
-    for (long n = 0; n < count; n++) {{
-        const double x = (double){widened}(a[n]), y = (double){widened}(e[n]);
+    for (long begin = 0; begin < count; begin += BLOCK) {{
+        const long end = count - begin < BLOCK ? count : begin + BLOCK;
+        int clear = 1;
 
-        if (!is_close(x, y, absolute, relative) && wrong++ == 0) {{
-            *first = n;
-            values[0] = y;
-            values[1] = x;
+        /* Without a branch: vectors do it. What is not finite is not clear. */
+        for (long n = begin; n < end; n++) {{
+            const double x = (double){widened}(a[n]), y = (double){widened}(e[n]);
+
+            clear &= (fabs(x - y) <= absolute + relative * fabs(y)) & (fabs(y) <= DBL_MAX);
+        }}
+        for (long n = begin; n < end && !clear; n++) {{
+            const double x = (double){widened}(a[n]), y = (double){widened}(e[n]);
+
+            if (!is_close(x, y, absolute, relative) && wrong++ == 0) {{
+                *first = n;
+                values[0] = y;
+                values[1] = x;
+            }}
         }}
     }}
     return wrong;

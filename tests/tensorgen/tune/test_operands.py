@@ -81,6 +81,16 @@ def test_what_is_no_number_has_to_be_where_it_is_expected(
         assert differences(checker, found, expected, 1e30, 1e30) == (1, place)
 
 
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_every_difference_counts_wherever_it_is(checker: ctypes.CDLL, dtype: DType) -> None:
+    """Elements are looked at in blocks."""
+    expected = np.ones(3000, dtype.numpy)
+    for places in ([0], [1023], [1024], [2047, 2048], [2999], [700, 1500, 1501, 2999]):
+        found = expected.copy()
+        found[places] = 0
+        assert differences(checker, found, expected, 0.0, 0.0) == (len(places), places[0])
+
+
 def test_inputs_are_those_of_their_seed() -> None:
     task = matmul((), 8, 9, 10)
     first, again, other = seeded_inputs(task), seeded_inputs(task), seeded_inputs(task, 1)
