@@ -42,6 +42,9 @@ class Buffer:
     size: int
     space: Space
 
+    def __hash__(self) -> int:
+        return self.number
+
     @property
     def type(self) -> TensorType:
         return TensorType(self.dtype, (self.size,))

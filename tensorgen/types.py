@@ -35,6 +35,9 @@ class Kind(Enum):
     UNSIGNED = "unsigned"
     BOOL = "bool"
 
+    # Each is itself alone. An Enum is looked up by its name, in Python: every term would do it.
+    __hash__ = object.__hash__
+
 
 @dataclass(frozen=True, slots=True)
 class DType:
@@ -48,6 +51,9 @@ class DType:
     kind: Kind
     bits: int
     c_name: str
+
+    def __hash__(self) -> int:
+        return hash(self.name)
 
     @property
     def bytes(self) -> int:

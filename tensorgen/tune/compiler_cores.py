@@ -27,6 +27,7 @@ class CompilerCores:
         self._free = set(cores) if cores else set(range(os.cpu_count() or 1))
         self._all = frozenset(self._free)
         self._quiet: frozenset[int] = frozenset()
+        self._still: frozenset[int] = frozenset()
         self._groups: dict[int, int] = {}
         self._changed = Condition()
 
@@ -58,7 +59,7 @@ class CompilerCores:
         something is to be timed there."""
         with self._changed:
             self._groups[group] = core
-            if core in self._quiet:
+            if core in self._still:
                 _send(group, signal.SIGSTOP)
             self._changed.notify_all()
         try:
@@ -75,24 +76,25 @@ class CompilerCores:
         A compiler may take as long as a race. Should this process be killed meanwhile, none stands
         still for ever: the system hangs up on groups that stand still and have nobody left.
         """
-        with self._changed:
-            self._quiet = frozenset(cores) if self._are_known else self._all
-            self._send_all(signal.SIGSTOP)
         try:
             with self._changed:
+                self._quiet = frozenset(cores) if self._are_known else self._all
+                # Compilers go on until the others are gone.
                 self._changed.wait_for(
                     lambda: self._quiet <= self._free.union(self._groups.values())
                 )
+                self._still = self._quiet
+                self._send_all(signal.SIGSTOP)
             yield
         finally:
             with self._changed:
                 self._send_all(signal.SIGCONT)
-                self._quiet = frozenset()
+                self._quiet = self._still = frozenset()
                 self._changed.notify_all()
 
     def _send_all(self, number: signal.Signals) -> None:
         for group, core in self._groups.items():
-            if core in self._quiet:
+            if core in self._still:
                 _send(group, number)
 
 

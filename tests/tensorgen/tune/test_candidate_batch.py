@@ -39,11 +39,12 @@ TASK = matmul((), 24, 48, 32, constant=(False, True))
 
 def tiles(count: int, *, frames: bool = False) -> list[Schedule]:
     """The first register tiles for the host whose drafts are frames, or are not."""
-    return [
+    found: list[Schedule] = [
         schedule
         for schedule in candidates(TASK, HOST.isa)
         if printed_kernel(TASK, schedule, HOST, strict=False, apart=True).frame == frames
-    ][:count]
+    ]
+    return found[:count]
 
 
 @pytest.fixture

@@ -151,6 +151,35 @@ def test_compilers_stand_still_while_something_is_timed(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc tells whether a process stands still")
+@pytest.mark.usefixtures("free_to_move")
+def test_compilers_go_on_until_the_others_are_gone(compiler: subprocess.Popen[bytes]) -> None:
+    both = usable()[:2]
+    if len(both) < 2:
+        pytest.skip("needs two cores")
+    cores = CompilerCores(both)
+    printer = Holder(cores)
+    assert printer.has.wait(SECONDS)
+    is_quiet, may_end = Event(), Event()
+
+    def race() -> None:
+        with cores.quiet(both):
+            is_quiet.set()
+            may_end.wait(SECONDS)
+
+    with cores.taken() as around, around(compiler.pid):
+        racing = Thread(target=race)
+        racing.start()
+        assert not is_quiet.wait(0.05)
+        assert process_state(compiler.pid) != "T"
+        printer.end()
+        assert is_quiet.wait(SECONDS)
+        assert stands_still(compiler, True)
+        may_end.set()
+        racing.join(SECONDS)
+        assert stands_still(compiler, False)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc tells whether a process stands still")
 def test_a_compiler_that_has_ended_disturbs_nobody(compiler: subprocess.Popen[bytes]) -> None:
     cores = CompilerCores([])
     with cores.taken() as around, around(compiler.pid):
