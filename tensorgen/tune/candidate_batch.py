@@ -45,6 +45,9 @@ Chosen = tuple[Task, Schedule]
 _Text = tuple[bytes, str]
 """The digest of a task, and the C of a kernel for it."""
 
+_Started = tuple[tuple[_Text, ...], Future[list[Built | NotBuilt]]]
+"""Kernels that are compiled together, and what becomes of each."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidate:
@@ -167,7 +170,7 @@ class BatchBuilder:
 
     def _started(
         self, fresh: Mapping[_Text, PrintedKernel], flags: tuple[str, ...]
-    ) -> Iterator[tuple[tuple[_Text, ...], Future[list[Built | NotBuilt]]]]:
+    ) -> Iterator[_Started]:
         """Begins to compile kernels: the frames among them in a file of their own."""
         for frame in (True, False):
             texts = tuple(text for text, kernel in fresh.items() if kernel.frame == frame)
@@ -253,7 +256,7 @@ class _File:
     had printed before, by what is compiled together."""
 
     entries: Mapping[int, Candidate | NotBuilt]
-    built: tuple[tuple[tuple[_Text, ...], Future[list[Built | NotBuilt]]], ...]
+    built: tuple[_Started, ...]
 
 
 def _in_files(places: Sequence[int]) -> list[Sequence[int]]:
