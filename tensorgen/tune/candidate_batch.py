@@ -12,7 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
+from typing import TypeVar
 
 from tensorgen.lower import Lowered
 from tensorgen.schedule import Schedule, ScheduleError
@@ -30,6 +32,9 @@ from tensorgen.tune.outcome import NotBuilt
 FILE_CANDIDATES = 16
 """Candidates in one file for the compiler, at most: to start it takes as long as some frames."""
 
+FILE_KERNELS = 8
+"""Those that are more than frames, at most: their compilers share the work of a batch."""
+
 MOST_BYTES = 4 << 30
 """Candidates that write to more memory are not built."""
 
@@ -44,6 +49,8 @@ Chosen = tuple[Task, Schedule]
 
 _Text = tuple[bytes, str]
 """The digest of a task, and the C of a kernel for it."""
+
+_Entry = TypeVar("_Entry")
 
 _Started = tuple[tuple[_Text, ...], Future[list[Built | NotBuilt]]]
 """Kernels that are compiled together, and what becomes of each."""
@@ -130,7 +137,7 @@ class BatchBuilder:
                 self._file, [(place, *chosen[place]) for place in places], flags, seen
             )
             for flags, group in waiting.items()
-            for places in _in_files(group)
+            for places in _in_files(group, FILE_CANDIDATES)
         ]
         prepared = None
         if prepare is not None:
@@ -172,9 +179,9 @@ class BatchBuilder:
         self, fresh: Mapping[_Text, PrintedKernel], flags: tuple[str, ...]
     ) -> Iterator[_Started]:
         """Begins to compile kernels: the frames among them in a file of their own."""
-        for frame in (True, False):
-            texts = tuple(text for text, kernel in fresh.items() if kernel.frame == frame)
-            if texts:
+        for frame, most in ((True, FILE_CANDIDATES), (False, FILE_KERNELS)):
+            kind = [text for text, kernel in fresh.items() if kernel.frame == frame]
+            for texts in _in_files(kind, most):
                 kernels = [fresh[text] for text in texts]
                 yield texts, self._builder.start(kernels, FRAME if frame else flags)
 
@@ -259,7 +266,8 @@ class _File:
     built: tuple[_Started, ...]
 
 
-def _in_files(places: Sequence[int]) -> list[Sequence[int]]:
-    """Places in files of about the same size."""
-    count = -(-len(places) // FILE_CANDIDATES)
-    return [places[len(places) * n // count : len(places) * (n + 1) // count] for n in range(count)]
+def _in_files(entries: Sequence[_Entry], most: int) -> list[tuple[_Entry, ...]]:
+    """Entries in files of about the same size, so many at most."""
+    count = -(-len(entries) // most)
+    bounds = [len(entries) * n // max(count, 1) for n in range(count + 1)]
+    return [tuple(entries[begin:end]) for begin, end in pairwise(bounds)]

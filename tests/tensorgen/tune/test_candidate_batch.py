@@ -17,7 +17,7 @@ from tensorgen.sketch import loop_schedule
 from tensorgen.target import Target, host_target
 from tensorgen.task import Task
 from tensorgen.tune import candidate_batch, candidate_build
-from tensorgen.tune.candidate_batch import FILE_CANDIDATES, BatchBuilder, Candidate
+from tensorgen.tune.candidate_batch import FILE_CANDIDATES, FILE_KERNELS, BatchBuilder, Candidate
 from tensorgen.tune.candidate_build import Built
 from tensorgen.tune.candidate_source import (
     CandidateFile,
@@ -98,7 +98,8 @@ def test_places_are_those_of_the_schedules(
         expected = printed_kernel(TASK, schedule, HOST, strict=False, apart=drafts)
         assert len(candidate.text) == len(expected.text)
     # Files of about the same size: the last one is not left with a single candidate.
-    assert sorted(counts) == [FILE_CANDIDATES // 2, FILE_CANDIDATES // 2 + 1]
+    assert sum(counts) == len(some)
+    assert FILE_KERNELS // 2 <= min(counts) <= max(counts) == FILE_KERNELS
 
 
 @pytest.mark.parametrize("drafts", [False, True])
