@@ -30,7 +30,7 @@ FILTERED = (*TILES, "-fexpensive-optimizations")
 """Tiles between transforms: without this pass, loops so deep kept their counters in memory."""
 
 FRAME = ("-O0",)
-"""Loops around calls: nothing to win."""
+"""Loops around calls, and stores of a few elements: nothing to win."""
 
 LOOPS = (
     "-O2", "-ftree-loop-vectorize", "-fpeel-loops", "-funswitch-loops", "-fsplit-loops",

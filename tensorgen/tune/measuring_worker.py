@@ -11,7 +11,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -36,9 +36,7 @@ class MeasuringWorker:
         self._process: subprocess.Popen[str] | None = None
 
     def ask(
-        self,
-        request: Mapping[str, Any],
-        timed: Callable[[], AbstractContextManager[None]] = nullcontext,
+        self, request: Mapping[str, Any], timed: Callable[[], AbstractContextManager[None]]
     ) -> list[dict[str, Any]]:
         """What came of each candidate of a request (see `measuring_process`). Nothing is timed but
         in a block that `timed` gives.

@@ -55,7 +55,7 @@ def is_frame(body: tuple[Stmt, ...]) -> bool:
 def _is_frame(statement: Stmt) -> bool:
     match statement:
         case For():
-            return is_frame(statement.body) or _stores_little(statement)
+            return is_frame(statement.body) or 0 < _stored(statement) < LEAST_STORES
         case Allocate():
             return is_frame(statement.body)
         case If():
@@ -99,7 +99,7 @@ def _shared(loop: For, nested: int, buffers: Mapping[int, Buffer]) -> For:
 def _loop(loop: For, buffers: Mapping[int, Buffer]) -> Stmt:
     """A loop around calls, or a call of the whole loop: where it does nothing but store elements,
     and where there is too little inside for a call."""
-    if _stores_much(loop) and (call := outlined((loop,), buffers)) is not None:
+    if _stored(loop) >= LEAST_STORES and (call := outlined((loop,), buffers)) is not None:
         return call
     around = replace(loop, body=_within(loop.body, buffers))
     if is_frame(around.body) or _work(loop) < LEAST_WORK:
@@ -135,19 +135,11 @@ def _is_hint(statement: Stmt) -> bool:
     )
 
 
-def _stores_much(loop: For) -> bool:
-    """Whether all that a loop does is to store elements, and enough of them."""
-    return _stores(loop) and _work(loop) * _LANES >= LEAST_STORES
-
-
-def _stores_little(loop: For) -> bool:
-    """Whether all that a loop does is to store a few elements."""
-    return _stores(loop) and _work(loop) * _LANES < LEAST_STORES
-
-
-def _stores(loop: For) -> bool:
+def _stored(loop: For) -> float:
+    """How many elements a loop stores, if it does nothing else; otherwise none."""
     inside = statements((loop,))
-    return all(isinstance(statement, For | If | Store) for statement in inside)
+    stores = all(isinstance(statement, For | If | Store) for statement in inside)
+    return _work(loop) * _LANES if stores else 0
 
 
 def _work(statement: Stmt) -> float:

@@ -41,6 +41,25 @@ class Holder:
         assert not self._thread.is_alive()
 
 
+class Timer:
+    """A thread that times something on some cores, until it is told to end."""
+
+    def __init__(self, cores: CompilerCores, where: list[int]) -> None:
+        self.is_quiet, self.may_end = Event(), Event()
+        self._thread = Thread(target=self._time, args=(cores, where))
+        self._thread.start()
+
+    def _time(self, cores: CompilerCores, where: list[int]) -> None:
+        with cores.quiet(where):
+            self.is_quiet.set()
+            self.may_end.wait(SECONDS)
+
+    def end(self) -> None:
+        self.may_end.set()
+        self._thread.join(SECONDS)
+        assert not self._thread.is_alive()
+
+
 def usable() -> list[int]:
     return sorted(os.sched_getaffinity(0)) if sys.platform == "linux" else []
 
@@ -67,22 +86,13 @@ def test_who_times_waits_for_others_and_lets_none_begin(known: bool) -> None:
     cores = CompilerCores(usable() if known else [])
     first = Holder(cores)
     assert first.has.wait(SECONDS)
-    is_quiet, may_end = Event(), Event()
-
-    def race() -> None:
-        with cores.quiet(usable()):
-            is_quiet.set()
-            may_end.wait(SECONDS)
-
-    racing = Thread(target=race)
-    racing.start()
-    assert not is_quiet.wait(0.05)
+    timer = Timer(cores, usable())
+    assert not timer.is_quiet.wait(0.05)
     first.end()
-    assert is_quiet.wait(SECONDS)
+    assert timer.is_quiet.wait(SECONDS)
     second = Holder(cores)
     assert not second.has.wait(0.05)
-    may_end.set()
-    racing.join(SECONDS)
+    timer.end()
     assert second.has.wait(SECONDS)
     second.end()
 
@@ -132,21 +142,12 @@ def test_compilers_stand_still_while_something_is_timed(
             with cores.quiet(usable()[:1]):
                 assert stands_still(compiler, True)
             assert stands_still(compiler, False)
-        is_quiet, may_end = Event(), Event()
-
-        def race() -> None:
-            with cores.quiet(usable()[:1]):
-                is_quiet.set()
-                may_end.wait(SECONDS)
-
-        racing = Thread(target=race)
-        racing.start()
-        assert not is_quiet.wait(0.05)
+        timer = Timer(cores, usable()[:1])
+        assert not timer.is_quiet.wait(0.05)
         with around(compiler.pid):
-            assert is_quiet.wait(SECONDS)
+            assert timer.is_quiet.wait(SECONDS)
             assert stands_still(compiler, True)
-            may_end.set()
-            racing.join(SECONDS)
+            timer.end()
             assert stands_still(compiler, False)
 
 
@@ -159,23 +160,14 @@ def test_compilers_go_on_until_the_others_are_gone(compiler: subprocess.Popen[by
     cores = CompilerCores(both)
     printer = Holder(cores)
     assert printer.has.wait(SECONDS)
-    is_quiet, may_end = Event(), Event()
-
-    def race() -> None:
-        with cores.quiet(both):
-            is_quiet.set()
-            may_end.wait(SECONDS)
-
     with cores.taken() as around, around(compiler.pid):
-        racing = Thread(target=race)
-        racing.start()
-        assert not is_quiet.wait(0.05)
+        timer = Timer(cores, both)
+        assert not timer.is_quiet.wait(0.05)
         assert process_state(compiler.pid) != "T"
         printer.end()
-        assert is_quiet.wait(SECONDS)
+        assert timer.is_quiet.wait(SECONDS)
         assert stands_still(compiler, True)
-        may_end.set()
-        racing.join(SECONDS)
+        timer.end()
         assert stands_still(compiler, False)
 
 
