@@ -29,7 +29,7 @@ from tensorgen.tune.draft_flags import FRAME, LOOPS, draft_flags
 from tensorgen.tune.fields import one_line
 from tensorgen.tune.outcome import NotBuilt
 
-FILE_CANDIDATES = 16
+FILE_CANDIDATES = 24
 """Candidates in one file for the compiler, at most: to start it takes as long as some frames."""
 
 FILE_KERNELS = 8
@@ -132,68 +132,73 @@ class BatchBuilder:
             if place not in kept:
                 flags = draft_flags(schedule) if self._drafts else ()
                 waiting.setdefault(flags, []).append(place)
-        files = [
-            self._printer.submit(
-                self._file, [(place, *chosen[place]) for place in places], flags, seen
-            )
-            for flags, group in waiting.items()
-            for places in _in_files(group, FILE_CANDIDATES)
-        ]
+        printing = self._printer.submit(
+            self._print,
+            [
+                (flags, [(place, *chosen[place]) for place in places])
+                for flags, group in waiting.items()
+                for places in _in_files(group, FILE_CANDIDATES)
+            ],
+            seen,
+        )
         prepared = None
         if prepare is not None:
             # Behind the last file: to compute what results should be takes as long as a compiler.
-            prepared = self._printer.submit(self._prepare, files, prepare)
+            prepared = self._printer.submit(self._prepare, printing, prepare)
 
         def gathered() -> BuiltBatch:
             if prepared is not None:
                 prepared.result()
-            return self._gathered(chosen, kept, [file.result() for file in files])
+            return self._gathered(chosen, kept, printing.result())
 
         return gathered
 
-    def _file(
+    def _print(
         self,
-        chosen: Sequence[tuple[int, Task, Schedule]],
-        flags: tuple[str, ...],
+        groups: Sequence[tuple[tuple[str, ...], Sequence[tuple[int, Task, Schedule]]]],
         seen: set[_Text],
-    ) -> _File:
-        """Print some schedules, and begin to compile the kernels that are not among those seen."""
+    ) -> _Printed:
+        """Print schedules, those with the same flags together, and begin to compile the kernels
+        that are not among those seen: frames when all are known, since few fill no file."""
         entries: dict[int, Candidate | NotBuilt] = {}
-        fresh: dict[_Text, PrintedKernel] = {}
-        apart = self._builder.apart and flags is not LOOPS
-        for place, task, schedule in chosen:
-            # Who is to time something waits for one kernel at most.
-            with self._cores.taken():
-                printed = self._printed(task, schedule, apart)
-            if isinstance(printed, NotBuilt):
-                entries[place] = printed
-                continue
-            candidate = Candidate(task, printed.lowered, printed.text)
-            entries[place] = candidate
-            if candidate.key not in seen:
-                seen.add(candidate.key)
-                fresh[candidate.key] = printed
-        return _File(entries, tuple(self._started(fresh, flags)))
+        started: list[_Started] = []
+        frames: dict[_Text, PrintedKernel] = {}
+        for flags, group in groups:
+            apart = self._builder.apart and flags is not LOOPS
+            kernels: dict[_Text, PrintedKernel] = {}
+            for place, task, schedule in group:
+                # Who is to time something waits for one kernel at most.
+                with self._cores.taken():
+                    printed = self._printed(task, schedule, apart)
+                if isinstance(printed, NotBuilt):
+                    entries[place] = printed
+                    continue
+                candidate = Candidate(task, printed.lowered, printed.text)
+                entries[place] = candidate
+                if candidate.key not in seen:
+                    seen.add(candidate.key)
+                    (frames if printed.frame else kernels)[candidate.key] = printed
+            started += self._started(kernels, flags, FILE_KERNELS)
+        started += self._started(frames, FRAME, FILE_CANDIDATES)
+        return _Printed(entries, started)
 
     def _started(
-        self, fresh: Mapping[_Text, PrintedKernel], flags: tuple[str, ...]
-    ) -> Iterator[_Started]:
-        """Begins to compile kernels: the frames among them in a file of their own."""
-        for frame, most in ((True, FILE_CANDIDATES), (False, FILE_KERNELS)):
-            kind = [text for text, kernel in fresh.items() if kernel.frame == frame]
-            for texts in _in_files(kind, most):
-                kernels = [fresh[text] for text in texts]
-                yield texts, self._builder.start(kernels, FRAME if frame else flags)
+        self, kernels: Mapping[_Text, PrintedKernel], flags: tuple[str, ...], most: int
+    ) -> list[_Started]:
+        """Begins to compile kernels in files of so many at most."""
+        return [
+            (texts, self._builder.start([kernels[text] for text in texts], flags))
+            for texts in _in_files(list(kernels), most)
+        ]
 
     def _prepare(
-        self, files: Sequence[Future[_File]], prepare: Callable[[Candidate], None]
+        self, printing: Future[_Printed], prepare: Callable[[Candidate], None]
     ) -> None:
-        """For all candidates of files that have been printed."""
-        for file in files:
-            for entry in file.result().entries.values():
-                if isinstance(entry, Candidate):
-                    with self._cores.taken():
-                        prepare(entry)
+        """For all candidates that have been printed."""
+        for entry in printing.result().entries.values():
+            if isinstance(entry, Candidate):
+                with self._cores.taken():
+                    prepare(entry)
 
     def _printed(self, task: Task, schedule: Schedule, apart: bool) -> PrintedKernel | NotBuilt:
         self._memory.keep_below(_MOST_REMEMBERED)
@@ -220,15 +225,14 @@ class BatchBuilder:
         self,
         chosen: Sequence[Chosen],
         kept: Mapping[int, tuple[Candidate, Built]],
-        files: Sequence[_File],
+        printed: _Printed,
     ) -> BuiltBatch:
         """What became of each schedule, in their order, once the compilers are done."""
         entries: dict[int, Candidate | NotBuilt] = {n: found for n, (found, _) in kept.items()}
         built: dict[_Text, Built | NotBuilt] = {found.key: b for found, b in kept.values()}
-        for file in files:
-            entries |= file.entries
-            for texts, outcomes in file.built:
-                built |= zip(texts, outcomes.result(), strict=True)
+        entries |= printed.entries
+        for texts, outcomes in printed.started:
+            built |= zip(texts, outcomes.result(), strict=True)
         numbers: dict[_Text, int] = {}
         candidates: list[Candidate] = []
         places: list[int | NotBuilt] = []
@@ -258,12 +262,12 @@ class BatchBuilder:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _File:
+class _Printed:
     """Schedules by their places in a batch, as printed, and what becomes of the texts that nobody
     had printed before, by what is compiled together."""
 
     entries: Mapping[int, Candidate | NotBuilt]
-    built: tuple[_Started, ...]
+    started: Sequence[_Started]
 
 
 def _in_files(entries: Sequence[_Entry], most: int) -> list[tuple[_Entry, ...]]:

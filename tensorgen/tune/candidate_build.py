@@ -13,7 +13,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tensorgen.build import Around, BuildError, build_library, find_compiler
+from tensorgen.build import (
+    Around,
+    BuildError,
+    build_library,
+    find_compiler,
+    supports_openmp,
+)
 from tensorgen.c_function import CFunction
 from tensorgen.target import Target
 from tensorgen.tune.candidate_source import (
@@ -24,7 +30,7 @@ from tensorgen.tune.candidate_source import (
     functions_file,
 )
 from tensorgen.tune.compiler_cores import CompilerCores
-from tensorgen.tune.draft_flags import FILTERED
+from tensorgen.tune.draft_flags import BARE, FILTERED, draft_libraries
 from tensorgen.tune.fields import one_line
 from tensorgen.tune.function_libraries import FunctionLibraries, is_no_fault
 from tensorgen.tune.functions_apart import apart_source, functions_apart
@@ -66,7 +72,9 @@ class CandidateBuilder:
         self._threads = threads
         self._folder = folder
         self._strict = strict
-        self._intrinsics = intrinsics_of(find_compiler(target), target)
+        compiler = find_compiler(target)
+        self._openmp = threads > 1 and supports_openmp(compiler, cache)
+        self._intrinsics = intrinsics_of(compiler, target)
         # Other compilers draft nothing: they are asked for a library's passes.
         drafts = drafts and self._intrinsics is not None
         self.apart = drafts
@@ -159,15 +167,20 @@ class CandidateBuilder:
         """The library of a file for so many. A draft has flags of its own, and as much of the
         header of intrinsics as it uses. Raises BuildError."""
         headers: dict[str, str] = {}
+        flags: tuple[str, ...] = ()
+        libraries: tuple[str, ...] = ("m",)
         if draft_flags is not None:
             assert self._intrinsics is not None, "others draft nothing"
             texts = (t if isinstance(t, bytes) else t.encode() for t in file.sources.values())
             headers = {HEADER: self._intrinsics.part_for(b"".join(texts).decode())}
+            flags = ("-I.", *BARE, *draft_flags)
+            libraries = draft_libraries(openmp=self._openmp)
         return build_library(
             {**file.sources, **headers},
             target=self._target,
-            flags=() if draft_flags is None else ("-I.", *draft_flags),
+            flags=flags,
             source_flags=file.source_flags,
+            libraries=libraries,
             strict=self._strict,
             threads=self._threads,
             cache=self._folder,

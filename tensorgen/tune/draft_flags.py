@@ -1,4 +1,4 @@
-"""Passes of gcc that candidates do without, so that most of a trial is not the compiler's.
+"""What of gcc candidates do without, so that most of a trial is not the compiler's.
 
 A draft is to be as fast as in a library to within a few percent, whatever else: races compare
 drafts with each other.
@@ -38,6 +38,15 @@ LOOPS = (
 """The passes that make vectors of loops over lanes: half of the compiler's time for a softmax, and
 a tenth where whole loops would be unrolled. With those of -O1 alone, short sums take 10 to 20 %
 more, and with those for tiles up to five times as long."""
+
+BARE = ("-nostdlib",)
+"""For all of them: the system's own library is there in every process that loads one, and to look
+through it takes longer than the rest of the link."""
+
+
+def draft_libraries(*, openmp: bool) -> tuple[str, ...]:
+    """What drafts are linked to instead, by short names."""
+    return ("m", "gcc", *(("gomp",) if openmp else ()))
 
 
 def draft_flags(schedule: Schedule) -> tuple[str, ...]:

@@ -5,8 +5,8 @@ when it is out. What it does not: run anything, or look at a clock. It needs the
 alone, since the process that measures has nothing else.
 
 Every candidate has one timed run. Who is much slower than the best is out. The others take turns,
-the incumbent among them, so that a machine that becomes slower does so for all; after some rounds
-only those near the best go on.
+the incumbent among them, so that a machine that becomes slower does so for all; the more runs there
+were, the nearer to the best is who goes on.
 """
 
 from __future__ import annotations
@@ -20,20 +20,18 @@ from math import inf
 class RaceRules:
     """When a candidate is out, and how long it runs.
 
-    One that takes more than `lost` times the best is out at once; after `rounds` runs, one that
-    takes more than `near` times the best has its figure; the others get `more_rounds`. A run calls
-    a kernel for about `run_seconds`, and at least once; the first one, which only tells who is out,
-    for half as long.
+    One that takes more than `lost` times the best is out at once. The others go on by `laps`: those
+    that take at most so many times the best run so many times more, and who does not has its
+    figure. A run calls a kernel for about `run_seconds`, and at least once; the first one, which
+    only tells who is out, for half as long.
     """
 
     lost: float = 1.5
-    near: float = 1.1
-    rounds: int = 2
-    more_rounds: int = 3
+    laps: Sequence[tuple[float, int]] = ((inf, 1), (1.1, 1), (1.05, 2))
     run_seconds: float = 2e-3
 
 
-EVERY_RUN = RaceRules(lost=inf, near=inf)
+EVERY_RUN = RaceRules(lost=inf, laps=((inf, 4),))
 """Nobody is out: for figures of kernels that are not rivals."""
 
 
@@ -92,7 +90,7 @@ def race(runners: Sequence[Runner], incumbent: Runner | None, rules: RaceRules, 
     best = min((runner.seconds for runner in everyone), default=inf)
     for runner in runners:
         runner.lost = runner.seconds > rules.lost * best
-    for limit, rounds in ((inf, rules.rounds - 1), (rules.near, rules.more_rounds)):
+    for limit, rounds in rules.laps:
         best = min((runner.seconds for runner in everyone), default=inf)
         going = [
             runner

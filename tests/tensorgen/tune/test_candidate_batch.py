@@ -27,7 +27,7 @@ from tensorgen.tune.candidate_source import (
     printed_kernel,
 )
 from tensorgen.tune.compiler_cores import CompilerCores
-from tensorgen.tune.draft_flags import FILTERED, FRAME, LOOPS, TILES
+from tensorgen.tune.draft_flags import BARE, FILTERED, FRAME, LOOPS, TILES
 from tensorgen.tune.intrinsics import intrinsics_of
 from tensorgen.tune.outcome import NotBuilt
 from tests.contraction_tasks import matmul
@@ -87,7 +87,7 @@ def test_places_are_those_of_the_schedules(
     builder: BatchBuilder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     counts = files(monkeypatch)
-    some = tiles(FILE_CANDIDATES + 1)
+    some = tiles(2 * FILE_KERNELS + 1)
     drafts = intrinsics_of(find_compiler(HOST), HOST) is not None
     unfit: Schedule = RowStages(0, (), 0, 0)
     batch = builder.begin([(TASK, one) for one in (*some, unfit)])()
@@ -99,7 +99,23 @@ def test_places_are_those_of_the_schedules(
         assert len(candidate.text) == len(expected.text)
     # Files of about the same size: the last one is not left with a single candidate.
     assert sum(counts) == len(some)
-    assert FILE_KERNELS // 2 <= min(counts) <= max(counts) == FILE_KERNELS
+    assert len(counts) == 3
+    assert max(counts) - min(counts) == 1
+
+
+def test_frames_of_a_batch_fill_a_file(
+    builder: BatchBuilder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many of its kernels are none, and in whatever order they are printed."""
+    needs_drafts()
+    counts = files(monkeypatch)
+    others, frames = tiles(2), tiles(3, frames=True)
+    mixed = [frames[0], others[0], *frames[1:], others[1]]
+    batch = builder.begin([(TASK, one) for one in mixed])()
+    assert all(isinstance(built, Built) for built in batch.built)
+    assert batch.places == tuple(range(len(mixed)))
+    assert sorted(counts) == [2, 3]
+    assert len(frames) <= FILE_CANDIDATES
 
 
 @pytest.mark.parametrize("drafts", [False, True])
@@ -124,8 +140,9 @@ def test_loops_and_tiles_and_frames_have_passes_of_their_own(
     batch = builder.begin([(TASK, one) for one in chosen])()
     builder.close()
     assert all(isinstance(built, Built) for built in batch.built)
-    of_kernels = [flags for flags in given if flags != ("-I.", *FILTERED)]
-    expected = [("-I.", *kind) for kind in (TILES, LOOPS, FRAME)] if drafts else [("-I.",)]
+    of_kernels = [flags for flags in given if flags != ("-I.", *BARE, *FILTERED)]
+    kinds = (TILES, LOOPS, FRAME) if drafts else ((),)
+    expected = [("-I.", *BARE, *kind) for kind in kinds]
     assert sorted(of_kernels) == sorted(expected)
 
 
@@ -174,7 +191,7 @@ def test_drafts_of_other_sizes_share_functions(
     given: list[tuple[tuple[str, ...], str]] = []
 
     def watched(sources: dict[str, bytes], *, flags: tuple[str, ...], **named: Any) -> Any:
-        given.append((flags[1:], sources["timed_kernels.c"].decode()))
+        given.append((flags[2:], sources["timed_kernels.c"].decode()))
         return build_library(sources, flags=flags, **named)
 
     monkeypatch.setattr(candidate_build, "build_library", watched)
