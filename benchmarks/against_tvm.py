@@ -29,8 +29,8 @@ from benchmarks.markdown_page import made_by, options_of
 from benchmarks.tvm_duel import Duel, DuelError, Effort, duel
 from benchmarks.tvm_operators import LAYOUTS, Operator, operator_of
 from benchmarks.tvm_tables import markdown, summary, table
-from tasor.cycle_collection import collect_young_only
 from tasor.errors import EXIT_NO, EXIT_TOOL_MISSING, EXIT_USAGE, one_line
+from tasor.own_process import set_up_own_process
 from tasor.peers import pinned_cpus
 from tasor.pipeline import Settings, settings_of
 from tasor.suites.layers import layers
@@ -105,7 +105,7 @@ def main(words: Sequence[str] | None = None) -> int:
     """Run the command line given by `words`; returns the exit code."""
     arguments = parser().parse_args(words)
     if words is None:
-        collect_young_only()
+        set_up_own_process()
     progress = Console(stderr=True, highlight=False)
 
     def tell(line: str) -> None:

@@ -20,7 +20,7 @@ from rich.table import Table
 from benchmarks.markdown_page import made_by, options_of, table_lines
 from benchmarks.tuning_runs import Run, Variant, milestones, prepared, runs
 from benchmarks.tuning_tables import asked_cases, median_gains, parser_of
-from tasor.cycle_collection import collect_young_only
+from tasor.own_process import set_up_own_process
 from tasor.pipeline import settings_of
 from tensorgen.target import host_target
 
@@ -44,7 +44,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.set_defaults(seeds=1)
     arguments = parser.parse_args(words)
     if words is None:
-        collect_young_only()
+        set_up_own_process()
     progress = Console(stderr=True, highlight=False)
     cases = asked_cases(arguments, PROGRAM, progress)
     if not cases:

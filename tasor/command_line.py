@@ -39,7 +39,6 @@ from tasor.command_line_tune import tune
 from tasor.command_optimize import OptimizeOptions, optimize_into, report_document
 from tasor.command_run import Ran, run_folder, run_model
 from tasor.command_show import folder_views, model_views
-from tasor.cycle_collection import collect_young_only
 from tasor.errors import (
     EXIT_BUG,
     EXIT_DONE,
@@ -52,6 +51,7 @@ from tasor.errors import (
 )
 from tasor.library_folder import read_library_folder
 from tasor.options import named_arrays, named_shapes
+from tasor.own_process import set_up_own_process
 from tasor.reporter import STEPS, Reporter, Verbosity
 from tasor.terminal import draw, print_json, print_line
 from tensorgen.build import BuildError
@@ -401,7 +401,7 @@ def main(words: Sequence[str] | None = None) -> int:
     if words is None:
         words = sys.argv[1:]
         signal.signal(signal.SIGTERM, _terminate)
-        collect_young_only()
+        set_up_own_process()
     for stream in (sys.stdout, sys.stderr):
         # Names out of models may hold what the terminal's encoding cannot spell.
         if isinstance(stream, TextIOWrapper):

@@ -191,9 +191,7 @@ class BatchBuilder:
             for texts in _in_files(list(kernels), most)
         ]
 
-    def _prepare(
-        self, printing: Future[_Printed], prepare: Callable[[Candidate], None]
-    ) -> None:
+    def _prepare(self, printing: Future[_Printed], prepare: Callable[[Candidate], None]) -> None:
         """For all candidates that have been printed."""
         for entry in printing.result().entries.values():
             if isinstance(entry, Candidate):

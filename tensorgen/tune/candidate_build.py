@@ -43,10 +43,12 @@ SECONDS_EACH = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """A candidate in a library: the function that calls it, and the libraries of what it calls."""
+    """A candidate in a library: the function that calls it, by which number, and the libraries of
+    what it calls."""
 
     library: Path
     function: str
+    number: int
     needed: tuple[Path, ...] = ()
 
 
@@ -120,7 +122,10 @@ class CandidateBuilder:
                 *self._built(printed[:half], draft_flags),
                 *self._built(printed[half:], draft_flags),
             ]
-        return [Built(library, function_name(number), needed) for number in range(len(printed))]
+        return [
+            Built(library, function_name(entry.kernel), number, needed)
+            for number, entry in enumerate(printed)
+        ]
 
     def _needed(self, printed: Sequence[PrintedKernel]) -> tuple[Path, ...]:
         """The libraries of the functions that a file of candidates calls, once they are there.

@@ -1,4 +1,4 @@
-"""Many kernels as one C file, with a function for each that calls it again and again.
+"""Many kernels as one C file, with functions that call one of them again and again.
 
 What it does: lowers and prints candidates as a library's kernels are, and puts them into one file
 to be compiled as those are; and likewise the functions that they call and do not contain. What it
@@ -45,8 +45,9 @@ class PrintedKernel:
 
 @dataclass(frozen=True, slots=True)
 class CandidateFile:
-    """A C file of candidates and its headers, with the flags for it. Number n is called by the
-    function `timed_n(void **operands, long sets, long calls)`."""
+    """A C file of candidates and its headers, with the flags for it. They are called by number, by
+    the function that `function_name` tells:
+    `(long number, void **operands, long sets, long calls)`."""
 
     sources: dict[str, str | bytes]
     source_flags: dict[str, tuple[str, ...]]
@@ -63,9 +64,9 @@ def printed_kernel(
     return PrintedKernel(lowered, kernel, apart and is_frame(loops.body))
 
 
-def function_name(number: int) -> str:
-    """The function that calls a candidate."""
-    return f"{_NAME}_{number}"
+def function_name(kernel: Kernel) -> str:
+    """The function that calls a kernel, and others that a team calls and waits for as it does."""
+    return _NAME + ("_by_team" if kernel.parallel else "") + ("_to_end" if kernel.open_end else "")
 
 
 def candidate_file(
@@ -86,7 +87,10 @@ def candidate_file(
         for number, entry in enumerate(printed)
     )
     module = _module(kernels, target, threads, strict)
-    calls = "\n".join(_calls(number, kernel, threads) for number, kernel in enumerate(kernels))
+    alike: dict[str, list[int]] = {}
+    for number, kernel in enumerate(kernels):
+        alike.setdefault(function_name(kernel), []).append(number)
+    calls = "\n".join(_calls(kernels, numbers, threads) for numbers in alike.values())
     return _file(module, f"{calls}\n", elsewhere)
 
 
@@ -135,25 +139,38 @@ def _module(kernels: tuple[Kernel, ...], target: Target, threads: int, strict: b
     )
 
 
-def _calls(number: int, kernel: Kernel, threads: int) -> str:
-    """The function that calls a kernel, on one set of operands after the other."""
-    name = f"void {function_name(number)}(void **operands, long sets, long calls)"
-    team = (f"    TASOR_TEAM({threads})",) if kernel.parallel else ()
+def _calls(kernels: Sequence[Kernel], numbers: Sequence[int], threads: int) -> str:
+    """The function that calls one of the kernels with these numbers, on one set of operands after
+    the other. One for each would take the compiler as long as half a frame."""
+    first = kernels[numbers[0]]
+    name = f"void {function_name(first)}(long number, void **operands, long sets, long calls)"
+    team = (f"    TASOR_TEAM({threads})",) if first.parallel else ()
     # The next call reads and writes the same memory.
-    wait = ("        TASOR_WAIT_FOR_TEAM;",) if kernel.open_end else ()
-    arguments = ", ".join(
-        f"({parameter.c_type})p[{position}]" for position, parameter in enumerate(kernel.parameters)
-    )
+    wait = ("        TASOR_WAIT_FOR_TEAM;",) if first.open_end else ()
     lines = (
         f"{name};",
         name,
         "{",
         *team,
         "    for (long n = 0; n < calls; n++) {",
-        f"        void **p = operands + n % sets * {len(kernel.parameters)};",
-        f"        {kernel.name}({arguments});",
+        "        switch (number) {",
+        *(line for number in numbers for line in _case(number, kernels[number])),
+        "        }",
         *wait,
         "    }",
         "}",
     )
     return "\n".join(lines)
+
+
+def _case(number: int, kernel: Kernel) -> tuple[str, ...]:
+    arguments = ", ".join(
+        f"({parameter.c_type})p[{position}]" for position, parameter in enumerate(kernel.parameters)
+    )
+    return (
+        f"        case {number}: {{",
+        f"            void **p = operands + n % sets * {len(kernel.parameters)};",
+        f"            {kernel.name}({arguments});",
+        "            break;",
+        "        }",
+    )

@@ -280,6 +280,7 @@ class LocalMeasurer(Measurer):
             "library": str(built.library),
             "needed": [str(library) for library in built.needed],
             "function": built.function,
+            "number": built.number,
             "sets": sets,
             "fetch": place is not WeightsPlace.FAR,
             "buffers": buffers,

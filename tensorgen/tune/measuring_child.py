@@ -277,7 +277,7 @@ class _Candidate:
         count = self._entry["sets"]
         place = ctypes.byref(self._pointers, self._turn * self._set_bytes)
         self._turn = (self._turn + calls) % count
-        self._function(place, count, calls)
+        self._function(self._entry["number"], place, count, calls)
 
     def _fetch(self, count: int, room: _Room) -> None:
         """Brings the weights of so many sets to the caches, those whose turn is last at last."""
@@ -296,7 +296,7 @@ class _Candidate:
             ctypes.CDLL(library, ctypes.RTLD_GLOBAL)
         function = getattr(ctypes.CDLL(entry["library"]), entry["function"])
         function.restype = None
-        function.argtypes = (ctypes.c_void_p, ctypes.c_long, ctypes.c_long)
+        function.argtypes = (ctypes.c_long, ctypes.c_void_p, ctypes.c_long, ctypes.c_long)
         sets = []
         for number in range(entry["sets"]):
             for turn, buffer in enumerate(buffers):
@@ -312,7 +312,7 @@ class _Candidate:
         for memory, buffer in zip(first, buffers, strict=True):
             if "file" not in buffer:
                 memory.forget(buffer["bytes"])
-        function(pointers, 1, 1)
+        function(entry["number"], pointers, 1, 1)
         self._function, self._pointers = function, pointers
         for memory, buffer in zip(first, buffers, strict=True):
             if not memory.is_guarded(buffer["bytes"]):

@@ -10,8 +10,8 @@ output:
 
     {"threads": t, "cores": [c, …], "spare_bytes": b, "limit_seconds": s, "checker": path,
      "rules": {…}, "incumbent": true,
-     "candidates": [{"library": path, "needed": [path, …], "function": name, "sets": n,
-                     "fetch": true,
+     "candidates": [{"library": path, "needed": [path, …], "function": name, "number": n,
+                     "sets": n, "fetch": true,
                      "buffers": [{"bytes": b, "file": path, "copies": true},
                                  {"bytes": b, "expected": path, "check": name, "count": n,
                                   "absolute": a, "relative": r, "allowed": n}, {"bytes": b}]}]}
