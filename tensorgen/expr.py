@@ -515,8 +515,12 @@ def walk(expr: Expr) -> Iterator[Expr]:
             yield term
         elif term.digest not in seen:
             seen.add(term.digest)
+            inside = children(term)
+            if not inside:
+                yield term
+                continue
             stack.append((term, True))
-            stack.extend((child, False) for child in reversed(children(term)))
+            stack.extend([(child, False) for child in reversed(inside)])
 
 
 def loads(expr: Expr) -> tuple[Load, ...]:

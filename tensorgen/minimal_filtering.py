@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from math import gcd, lcm
 
 POINTS = (Fraction(0), Fraction(1), Fraction(-1), Fraction(2), Fraction(-2))
@@ -32,7 +33,8 @@ class MinimalFilter:
     inputs: tuple[Row, ...]
 
 
-def minimal_filter(outputs: int, taps: int, points: Sequence[Fraction] = POINTS) -> MinimalFilter:
+@lru_cache(maxsize=256)
+def minimal_filter(outputs: int, taps: int, points: tuple[Fraction, ...] = POINTS) -> MinimalFilter:
     """F(outputs, taps) from the first points. A^T and B^T are integers for integer points."""
     count = outputs + taps - 1
     finite = tuple(points[: count - 1])

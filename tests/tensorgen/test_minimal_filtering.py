@@ -41,4 +41,4 @@ def test_the_matrices_are_those_of_lavin_and_gray() -> None:
 
 def test_equal_points_are_refused() -> None:
     with pytest.raises(AssertionError, match="different points"):
-        minimal_filter(2, 3, [Fraction(0), Fraction(1), Fraction(1)])
+        minimal_filter(2, 3, (Fraction(0), Fraction(1), Fraction(1)))
