@@ -202,10 +202,15 @@ def _say(replies: int, text: str) -> None:
 
 
 def _limit(request: dict[str, Any], parent: int) -> None:
-    """Limits what this process may take."""
+    """Limits what this process may take, and keeps its threads to a core each."""
     for name in (signal.SIGPROF, signal.SIGTERM):
         signal.signal(name, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if request["cores"]:
+        # Read when the first candidate that needs it brings the runtime. Two threads may begin on
+        # one core and stay there for longer than a race: each call would wait for a time slice.
+        os.environ["OMP_PLACES"] = ",".join(f"{{{core}}}" for core in request["cores"])
+        os.environ["OMP_PROC_BIND"] = "true"
     if sys.platform == "linux":
         with open("/proc/self/statm", encoding="ascii") as file:
             mapped = int(file.read().split()[0]) * resource.getpagesize()
