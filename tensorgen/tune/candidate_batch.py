@@ -1,6 +1,6 @@
 """Schedules of a batch to kernels in shared libraries, behind the back of who chose them.
 
-What it does: one thread lowers and prints, a file of kernels at a time, and hands each file to the
+What it does: one thread lowers and prints, some kernels at a time, and hands them as files to the
 compilers (`candidate_build`). It takes a core as they do, and keeps away from those where something
 is timed: who begins one batch before the one in front of it is measured has lost no time when its
 turn comes. Kernels with equal text are one candidate; what was built lately, the incumbent above
@@ -30,7 +30,8 @@ from tensorgen.tune.fields import one_line
 from tensorgen.tune.outcome import NotBuilt
 
 FILE_CANDIDATES = 24
-"""Candidates in one file for the compiler, at most: to start it takes as long as some frames."""
+"""So many are printed before they go to compilers, and so many frames are in one file, at most: to
+start a compiler takes as long as some frames."""
 
 FILE_KERNELS = 8
 """Those that are more than frames, at most: their compilers share the work of a batch."""
