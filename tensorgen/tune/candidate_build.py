@@ -13,13 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tensorgen.build import (
-    Around,
-    BuildError,
-    build_library,
-    find_compiler,
-    supports_openmp,
-)
+from tensorgen.build import Around, BuildError, build_library, find_compiler, supports_openmp
 from tensorgen.c_function import CFunction
 from tensorgen.target import Target
 from tensorgen.tune.candidate_source import (
@@ -75,7 +69,8 @@ class CandidateBuilder:
         self._folder = folder
         self._strict = strict
         compiler = find_compiler(target)
-        self._openmp = threads > 1 and supports_openmp(compiler, cache)
+        openmp = threads > 1 and supports_openmp(compiler, cache)
+        self._draft_libraries = draft_libraries(openmp=openmp)
         self._intrinsics = intrinsics_of(compiler, target)
         # Other compilers draft nothing: they are asked for a library's passes.
         drafts = drafts and self._intrinsics is not None
@@ -179,7 +174,7 @@ class CandidateBuilder:
             texts = (t if isinstance(t, bytes) else t.encode() for t in file.sources.values())
             headers = {HEADER: self._intrinsics.part_for(b"".join(texts).decode())}
             flags = ("-I.", *BARE, *draft_flags)
-            libraries = draft_libraries(openmp=self._openmp)
+            libraries = self._draft_libraries
         return build_library(
             {**file.sources, **headers},
             target=self._target,

@@ -161,6 +161,7 @@ def _serve(
 ) -> None:
     """Runs what is asked for until there are no more commands."""
     _limit(request, parent)
+    _keep_apart(request["cores"])
     candidates = [_Candidate(entry) for entry in request["candidates"]]
     room = _Room(request, operand)
     checker = ctypes.CDLL(request["checker"]) if request["checker"] else None
@@ -202,15 +203,10 @@ def _say(replies: int, text: str) -> None:
 
 
 def _limit(request: dict[str, Any], parent: int) -> None:
-    """Limits what this process may take, and keeps its threads to a core each."""
+    """Limits what this process may take."""
     for name in (signal.SIGPROF, signal.SIGTERM):
         signal.signal(name, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    if request["cores"]:
-        # Read when the first candidate that needs it brings the runtime. Two threads may begin on
-        # one core and stay there for longer than a race: each call would wait for a time slice.
-        os.environ["OMP_PLACES"] = ",".join(f"{{{core}}}" for core in request["cores"])
-        os.environ["OMP_PROC_BIND"] = "true"
     if sys.platform == "linux":
         with open("/proc/self/statm", encoding="ascii") as file:
             mapped = int(file.read().split()[0]) * resource.getpagesize()
@@ -222,6 +218,15 @@ def _limit(request: dict[str, Any], parent: int) -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent:
             os._exit(1)
+
+
+def _keep_apart(cores: Sequence[int]) -> None:
+    """Gives each thread of a team a core of its own, if there are cores to choose from: two may
+    begin on one and stay there for longer than a race, and each call would wait for a time slice.
+    The runtime asks for this when the first candidate that needs it brings it."""
+    if cores:
+        os.environ["OMP_PLACES"] = ",".join(f"{{{core}}}" for core in cores)
+        os.environ["OMP_PROC_BIND"] = "true"
 
 
 class _Room:
