@@ -7,6 +7,7 @@ vectors of one element: plain scalars, which any compiler may vectorize itself.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cache
 
 from tensorgen.types import DType, float32, float64
 
@@ -386,6 +387,7 @@ VECTOR_DIALECTS: dict[tuple[str, str], VectorDialect] = {
 """The vector types of each instruction set, by (isa, element type)."""
 
 
+@cache
 def vector_dialect(isa: str, dtype: DType, lanes: int | None = None) -> VectorDialect | None:
     """The vector operations on `dtype`, plain scalars if the instruction set has none; None for
     types that are not computed in vectors. With `lanes`, those on vectors of that length, None if

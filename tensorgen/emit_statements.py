@@ -299,7 +299,7 @@ class Statements:
             name = self.page.fresh(axes[0].name if len(axes) == 1 else "turn")
             with self.page.braces(f"TASOR_TEAM_FOR({name}, {count}) {{"):
                 if len(axes) == 1:
-                    self.terms.axes[axes[0].position] = name
+                    self.terms.name_axis(axes[0], name)
                 else:
                     self._axes_of_turn(name, axes)
                 self.block(body)
@@ -317,11 +317,11 @@ class Statements:
         for axis in axes:
             below //= axis.extent
             if axis.extent == 1:
-                self.terms.axes[axis.position] = "0"
+                self.terms.name_axis(axis, "0")
                 continue
             quotient = turn if below == 1 else f"{turn} / {below}"
             name = self.page.fresh(axis.name)
-            self.terms.axes[axis.position] = name
+            self.terms.name_axis(axis, name)
             rest = "" if outermost else f" % {axis.extent}"
             self.page.line(f"const ptrdiff_t {name} = {quotient}{rest};")
             outermost = False
@@ -331,7 +331,7 @@ class Statements:
         """A loop whose variable counts from 0 to below `stop`, stepping as `step` says."""
         with self.page.names():
             name = self.page.fresh(axis.name)
-            self.terms.axes[axis.position] = name
+            self.terms.name_axis(axis, name)
             with self.page.braces(f"for (ptrdiff_t {name} = 0; {name} < {stop}; {name}{step}) {{"):
                 yield
 
@@ -344,7 +344,7 @@ class Statements:
             with self._counting(axis, whole, f" += {lanes}"):
                 self._vector_statements(vectors, lanes)
         if rest:
-            self.terms.axes[axis.position] = str(whole)
+            self.terms.name_axis(axis, str(whole))
             with self.page.braces():
                 self._vector_statements(vectors, rest)
 

@@ -51,6 +51,13 @@ class Terms:
     used: set[int] = field(default_factory=set)
     functions: set[str] = field(default_factory=set)
     made: dict[str, CFunction] = field(default_factory=dict)
+    _indices: dict[tuple[bytes, int], str] = field(default_factory=dict)
+
+    def name_axis(self, axis: Axis, name: str) -> None:
+        """What a loop variable is called from here on."""
+        if self.axes.get(axis.position, name) != name:
+            self._indices.clear()
+        self.axes[axis.position] = name
 
     def text(self, term: Expr, outer: int = 0) -> str:
         """The C text of a term, in parentheses if it binds less than `outer`."""
@@ -90,7 +97,7 @@ class Terms:
         op, dtype = term.op, term.args[0].dtype
         if dtype == boolean and op.name in ("not", "bitnot"):
             return f"!{self.text(term.args[0], UNARY)}"
-        if dtype == int64 and is_index(term):
+        if dtype == int64:
             text = self._index(term, outer)
             if text is not None:
                 return text
@@ -119,13 +126,21 @@ class Terms:
         return _wrapped(f"{left} {symbol} {right}", precedence, outer)
 
     def _index(self, term: Apply, outer: int) -> str | None:
+        """The text of a term whose ranges are known; None if it has other operations or ranges.
+        Tiles have many indices that begin alike: what they have in common is printed once."""
+        known = None if self.named else self._indices.get((term.digest, outer))
+        if known is not None:
+            return known
         symbols = {"add": "+", "sub": "-", "mul": "*", "floordiv": "/", "mod": "%", "div": "/"}
         symbol = symbols.get(term.op.name)
-        if symbol is None:
+        if symbol is None or not is_index(term):
             return None
         if symbol in "/%" and (bounds(term.args[0])[0] < 0 or bounds(term.args[1])[0] <= 0):
             return None
-        return self._infix(term, symbol, 12 if symbol in "+-" else 13, outer)
+        text = self._infix(term, symbol, 12 if symbol in "+-" else 13, outer)
+        if not self.named:
+            self._indices[term.digest, outer] = text
+        return text
 
     def _wrapping(self, term: Apply, outer: int) -> str:
         """Integer arithmetic modulo 2**bits, through the unsigned type."""

@@ -88,26 +88,25 @@ class VectorStatements:
 
     def _load(self, load: VectorLoad) -> None:
         dialect, register = self._dialect(load.register), load.register.name
-        start = simplify(load.index + load.first)
         if bounds(load.index)[0] < 0:
-            pointer = pointer_before(self.terms.pointer(load.buffer, start), load)
+            pointer = pointer_before(self.terms.pointer(load.buffer, _start(load)), load)
         else:
             pointer = self.terms.pointer(load.buffer, load.index)
         text = loaded_text(dialect, pointer, load)
         if text is None:
-            self._load_through_memory(load, start, dialect)
+            self._load_through_memory(load, dialect)
             return
         self.page.statement(f"{register} = {text}")
         if load.kept and dialect.lanes > 1:
             self.page.line(f"TASOR_KEEP({register});")
 
-    def _load_through_memory(self, load: VectorLoad, start: Expr, dialect: VectorDialect) -> None:
+    def _load_through_memory(self, load: VectorLoad, dialect: VectorDialect) -> None:
         with self.page.braces():
             outside = literal_text(load.outside, load.buffer.dtype)
             values = "0" if load.outside == 0 else ", ".join([outside] * dialect.lanes)
             c_type = load.buffer.dtype.c_name
             self.page.statement(f"{c_type} part[{dialect.lanes}] = {{{values}}}")
-            first = self.terms.pointer(load.buffer, start)
+            first = self.terms.pointer(load.buffer, _start(load))
             place = f"part + {load.first}" if load.first else "part"
             self.page.line(f"memcpy({place}, {first}, {load.count} * sizeof(part[0]));")
             self.page.line(f"{load.register.name} = {dialect.load.format(p='part')};")
@@ -133,6 +132,11 @@ class VectorStatements:
             self.page.line(f"{store.buffer.dtype.c_name} part[{dialect.lanes}];")
             self.page.line(dialect.store.format(p="part", v=name))
             self.page.line(f"memcpy({pointer}, part, {count} * sizeof(part[0]));")
+
+
+def _start(load: VectorLoad) -> Expr:
+    """Where the first lane that is read lies."""
+    return simplify(load.index + load.first)
 
 
 def mask_text(lanes: Iterable[int]) -> str:

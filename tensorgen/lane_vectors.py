@@ -1,8 +1,8 @@
 """Lane loops in vector intrinsics, where compilers make less of the plain loop.
 
-What it does: says whether an instruction set has functions of its own for what a lane loop
-computes, and prints the statements of its body on whole vectors or on the first lanes of one. What
-it does not: print the loop around them, or anything that compilers vectorize as well themselves.
+What it does: says whether a lane loop is to be in vectors of an instruction set, and prints the
+statements of its body on whole vectors or on the first lanes of one. What it does not: print the
+loop around them, or anything that compilers vectorize as well themselves.
 """
 
 from __future__ import annotations
@@ -135,19 +135,29 @@ class LaneVectors:
 
     @staticmethod
     def of(loop: For, isa: str) -> LaneVectors | None:
-        """The vector form of a loop if the instruction set has one that is better."""
+        """The vector form of a loop if the instruction set has one that is better.
+
+        It is where the loop is whole vectors: compilers make several of such loops into one, or one
+        into several, and keep sums in memory between them. Of loops that are not, it is where there
+        are functions for what they compute.
+        """
         operations = _OPERATIONS.get(isa)
         dialect = vector_dialect(isa, float32)
         if operations is None or dialect is None:
             return None
         form = LaneVectors(loop, dialect, operations, _BLENDS[isa])
-        stores = [statement for statement in loop.body if isinstance(statement, Store)]
-        better = any(store.streamed or form._adds_to_lanes(store) for store in stores) or any(
+        whole = loop.axis.extent % dialect.lanes == 0
+        better = whole or form._has_functions()
+        return form if better and all(map(form._has_vectors, loop.body)) else None
+
+    def _has_functions(self) -> bool:
+        """Whether a plain loop would be slower though its last vector is none."""
+        stores = [statement for statement in self.loop.body if isinstance(statement, Store)]
+        return any(store.streamed or self._adds_to_lanes(store) for store in stores) or any(
             isinstance(term, Apply) and term.op.name in _BETTER
             for store in stores
             for term in walk(store.value)
         )
-        return form if better and all(map(form._has_vectors, loop.body)) else None
 
     def _adds_to_lanes(self, store: Store) -> bool:
         """Whether the loop changes the first elements of a local array that has a whole vector from

@@ -56,7 +56,7 @@ from tensorgen.loop import (
 from tensorgen.lower_loops import Span, replace_axes, spans
 from tensorgen.parameters import parameter_buffers
 from tensorgen.schedule import ColumnRun, ScheduleError, WindowTile
-from tensorgen.simplify import simplify
+from tensorgen.simplify import Shifted, simplify
 from tensorgen.task import Task
 from tensorgen.types import TensorType, int64
 from tensorgen.vector_epilogue import VectorEpilogue, stays_in_registers
@@ -254,6 +254,7 @@ class _WindowLowering:
     ) -> tuple[tuple[Stmt, ...], tuple[Register, ...]]:
         """The sum of taps times weights, one group of columns of the window after the other."""
         window, taps = self.window, self._registers(tile)
+        first = self._first_tap(tile, point)
         kernel_rows = window.rows.kernel.extent
         weights: dict[tuple[int, int], Register] = {}
         steps: list[Stmt] = []
@@ -269,7 +270,7 @@ class _WindowLowering:
                     steps.append(self._weight(tile, weight, weights[position, k], place))
             for pairs in self._plane_rows(tile):
                 shared = len(pairs) > 1
-                loaded = self._taps(tile, taps, pairs[0], group, point, shared=shared)
+                loaded = self._taps(tile, taps, pairs[0], group, first, shared=shared)
                 for position, load in enumerate(loaded):
                     steps.extend(load)
                     steps.extend(
@@ -294,22 +295,23 @@ class _WindowLowering:
     ) -> tuple[tuple[Stmt, ...], tuple[Register, ...]]:
         """The fold of the taps, one row of the plane after the other."""
         window, taps = self.window, self._registers(tile)
+        first = self._first_tap(tile, point)
         row = Register("row", window.dtype, tile.lanes)
         operation = window.fold.value
         steps: list[Stmt] = []
         columns = sum(1 for taken in tile.taken if taken)
         for pairs in self._plane_rows(tile):
-            first = True
+            begun = False
             for group in _column_groups(window):
                 shared = columns == 1 and len(pairs) > 1
-                into = taps if not first else replace(taps, target=row)
-                for load in self._taps(tile, into, pairs[0], group, point, shared=shared):
-                    if first:
-                        steps.extend(load)
-                    else:
+                into = taps if begun else replace(taps, target=row)
+                for load in self._taps(tile, into, pairs[0], group, first, shared=shared):
+                    if begun:
                         steps.extend(_into(load, taps.target))
                         steps.append(VectorApply(operation, row, row, taps.target))
-                    first = False
+                    else:
+                        steps.extend(load)
+                    begun = True
             if columns:
                 steps.extend(
                     VectorApply(operation, accumulators[r], accumulators[r], row) for r, _ in pairs
@@ -337,7 +339,7 @@ class _WindowLowering:
         taps: _Taps,
         pair: tuple[int, int],
         group: Sequence[int],
-        point: dict[Axis, Expr],
+        first: Shifted,
         *,
         shared: bool,
     ) -> Iterator[tuple[Stmt, ...]]:
@@ -348,7 +350,7 @@ class _WindowLowering:
                 taken = tile.taken[column]
                 if taken:
                     kept = shared and len(taken) == tile.lanes
-                    yield (self._load(tile, taps.target, pair, column, 0, taken, point, kept),)
+                    yield (self._load(first, taps.target, pair, column, 0, taken, kept),)
             return
         even, odd = _neighbours(self.window, group)
         positions = [2 * lane for lane in tile.taken[even]]
@@ -359,7 +361,7 @@ class _WindowLowering:
             own = [p - start for p in positions if start <= p < start + tile.lanes]
             part = range(min(own, default=0), max(own, default=-1) + 1)
             if part:
-                loads.append(self._load(tile, register, pair, even, start, part, point, True))
+                loads.append(self._load(first, register, pair, even, start, part, True))
             else:
                 loads.append(Fill(register, const(self.window.outside, self.window.dtype)))
         for column in group:
@@ -367,27 +369,27 @@ class _WindowLowering:
                 yield (*loads, Alternate(taps.target, taps.low, taps.high, column == odd))
                 loads = []
 
+    def _first_tap(self, tile: _Tile, point: dict[Axis, Expr]) -> Shifted:
+        """Where the first tap of the tile's first element is, and the others from there."""
+        window, zero = self.window, const(0, int64)
+        place = {**point, window.rows.kernel: zero, window.columns.kernel: zero}
+        return Shifted.of(replace_axes(window.index, place | self._cell(tile, zero, zero)))
+
     def _load(
         self,
-        tile: _Tile,
+        first: Shifted,
         target: Register,
         pair: tuple[int, int],
         column: int,
         start: int,
         part: range,
-        point: dict[Axis, Expr],
         kept: bool,
     ) -> VectorLoad:
         """Elements `part` of a vector of a row of the plane, `start` elements behind a tap of the
         tile's first column."""
         window, (r, k) = self.window, pair
-        place = {
-            **point,
-            window.rows.kernel: const(k, int64),
-            window.columns.kernel: const(column, int64),
-            **self._cell(tile, const(r, int64), const(0, int64)),
-        }
-        index = replace_axes(window.index + start, place)
+        row = r * window.rows.step + k * window.rows.tap
+        index = first.by(row + column * window.columns.tap + start)
         buffer = self.inputs[window.operand]
         return VectorLoad(target, buffer, index, len(part), part.start, window.outside, kept)
 

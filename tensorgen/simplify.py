@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import gcd
 from types import MappingProxyType
 
@@ -89,6 +89,34 @@ class Affine:
         if self.constant < 0 and positive:
             result = apply("sub", result, const(-self.constant, int64))
         return result
+
+
+@dataclass(frozen=True, slots=True)
+class Shifted:
+    """A simplified int64 term, and those that differ from it by constants.
+
+    `terms` is what they have in common; None if the constant stands in the middle of it.
+    """
+
+    form: Affine
+    terms: Expr | None
+
+    @staticmethod
+    def of(term: Expr) -> Shifted:
+        """A term that is simplified, and its neighbours."""
+        form = affine(term)
+        in_front = bool(form.terms) and all(factor > 0 for _, factor in form.terms)
+        return Shifted(form, replace(form, constant=0).expr if in_front else None)
+
+    def by(self, offset: int) -> Expr:
+        """The term and a constant, simplified."""
+        constant = self.form.constant + offset
+        if self.terms is None:
+            return replace(self.form, constant=constant).expr
+        if constant == 0:
+            return self.terms
+        operation = "add" if constant > 0 else "sub"
+        return apply(operation, self.terms, const(abs(constant), int64))
 
 
 @dataclass(slots=True)

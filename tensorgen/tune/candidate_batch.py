@@ -25,7 +25,7 @@ from tensorgen.task import Task
 from tensorgen.tune.candidate_build import Built, CandidateBuilder
 from tensorgen.tune.candidate_source import PrintedKernel, printed_kernel
 from tensorgen.tune.compiler_cores import CompilerCores
-from tensorgen.tune.draft_flags import FRAME, LOOPS, draft_flags
+from tensorgen.tune.draft_flags import FRAME, LANES, LOOPS, draft_flags
 from tensorgen.tune.fields import one_line
 from tensorgen.tune.outcome import NotBuilt
 
@@ -166,7 +166,7 @@ class BatchBuilder:
         frames: dict[_Text, PrintedKernel] = {}
         for flags, group in groups:
             apart = self._builder.apart and flags is not LOOPS
-            kernels: dict[_Text, PrintedKernel] = {}
+            kernels: dict[tuple[str, ...], dict[_Text, PrintedKernel]] = {}
             for place, task, schedule in group:
                 # Who is to time something waits for one kernel at most.
                 with self._cores.taken():
@@ -176,10 +176,16 @@ class BatchBuilder:
                     continue
                 candidate = Candidate(task, printed.lowered, printed.text)
                 entries[place] = candidate
-                if candidate.key not in seen:
-                    seen.add(candidate.key)
-                    (frames if printed.frame else kernels)[candidate.key] = printed
-            started += self._started(kernels, flags, FILE_KERNELS)
+                if candidate.key in seen:
+                    continue
+                seen.add(candidate.key)
+                if printed.frame:
+                    frames[candidate.key] = printed
+                else:
+                    passes = LANES if flags is LOOPS and printed.in_vectors else flags
+                    kernels.setdefault(passes, {})[candidate.key] = printed
+            for passes, some in kernels.items():
+                started += self._started(some, passes, FILE_KERNELS)
         started += self._started(frames, FRAME, FILE_CANDIDATES)
         return _Printed(entries, started)
 

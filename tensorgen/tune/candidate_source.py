@@ -42,6 +42,11 @@ class PrintedKernel:
         """The C text: kernels with the same text do the same in the same time."""
         return self.kernel.text
 
+    @property
+    def in_vectors(self) -> bool:
+        """Whether compilers are to make vectors of none of its loops: these are vectors already."""
+        return "_mm" in self.text and "TASOR_SIMD" not in self.text
+
 
 @dataclass(frozen=True, slots=True)
 class CandidateFile:

@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 
 from tensorgen.emit import Spelling
+from tensorgen.emit_terms import Terms
 from tensorgen.expr import (
     Apply,
+    Axis,
     Cast,
     Expr,
     Fold,
@@ -446,6 +448,20 @@ def test_signs_do_not_meet() -> None:
         of(float32, (3,)), lambda x: compute((3,), lambda i: x[i] - const(-1.0, float32))
     )
     assert "--" not in text_of(constant)
+
+
+def test_an_index_follows_the_names_of_its_loops() -> None:
+    """What indices have in common is printed once, but for loops that are called something else:
+    the vector that is left behind a loop is at a number."""
+    terms, i, j = Terms(), Axis(0, 8, "i"), Axis(1, 8, "j")
+    terms.name_axis(i, "i")
+    terms.name_axis(j, "j")
+    index = i * 16 + j
+    assert [terms.text(index + n) for n in (0, 1)] == ["i * 16 + j", "i * 16 + j + 1"]
+    terms.name_axis(j, "8")
+    assert terms.text(index + 1) == "i * 16 + 8 + 1"
+    terms.named[index.digest] = "place"
+    assert terms.text(index + 2) == "place + 2"
 
 
 def test_the_comment_cannot_be_closed_by_a_name() -> None:

@@ -295,9 +295,33 @@ def test_strict_kernels_keep_to_plain_loops(isa: str) -> None:
     assert "tasor_exp_f32(" in text
 
 
+def doubled(size: int, dtype: DType = float32) -> Task:
+    x = Tensor(0, TensorType(dtype, (size,)))
+    return Task((x.type,), (compute((size,), lambda i: x[i] * 2.0),), (0,), (False,))
+
+
 @pytest.mark.parametrize("isa", ["avx2", "avx512"])
-def test_loops_that_compilers_do_as_well_stay_plain(isa: str) -> None:
-    x = Tensor(0, TensorType(float32, (100,)))
-    task = Task((x.type,), (compute((100,), lambda i: x[i] * 2.0),), (0,), (False,))
-    text = print_kernel(Case.of(task, OUTPUT), "kernel", Spelling(isa, strict=False)).text
+def test_loops_of_whole_vectors_are_in_intrinsics(isa: str) -> None:
+    """Sums of lanes, too: what compilers make of several such loops may stay in memory."""
+    for case in (Case.of(doubled(96), OUTPUT), Case.of(folds(96, Fold.SUM), FOLDED)):
+        text = print_kernel(case, "kernel", Spelling(isa, strict=False)).text
+        assert "_mm" in text
+        assert "TASOR_SIMD" not in text
+
+
+@pytest.mark.parametrize("isa", ["avx2", "avx512", "sse42", "neon"])
+@pytest.mark.parametrize(("size", "dtype"), [(100, float32), (96, float64)], ids=str)
+def test_loops_that_compilers_do_as_well_stay_plain(isa: str, size: int, dtype: DType) -> None:
+    case = Case.of(doubled(size, dtype), OUTPUT)
+    text = print_kernel(case, "kernel", Spelling(isa, strict=False)).text
     assert "_mm" not in text
+    assert "TASOR_SIMD" in text
+
+
+@pytest.mark.parametrize("isa", runnable_isas())
+def test_whole_vectors_have_all_their_values(isa: str, tmp_path: Path) -> None:
+    sizes = (8, 16, 24, 32, 96, 2048, 2064, 4096)
+    library = compiled([Case.of(doubled(size), OUTPUT) for size in sizes], tmp_path, isa)
+    for number, size in enumerate(sizes):
+        x = np.arange(size, dtype=np.float32)
+        np.testing.assert_array_equal(library.run(number, [x])[0], 2 * x)

@@ -31,6 +31,7 @@ from tensorgen.expr import (
 )
 from tensorgen.simplify import (
     UNBOUNDED,
+    Shifted,
     affine,
     bounds,
     simplify,
@@ -203,6 +204,13 @@ big = Axis(7, 24, "b")
 )
 def test_rules(term: Expr, text: str) -> None:
     assert expression_text(simplify(term)) == text
+
+
+@given(index_terms(), st.integers(-100, 100))
+@settings(deadline=None, max_examples=300)
+def test_shifted_terms_are_sums_with_constants(term: Expr, offset: int) -> None:
+    simple = simplify(term)
+    assert Shifted.of(simple).by(offset) == simplify(simple + offset)
 
 
 def test_unknown_terms_have_no_bounds() -> None:

@@ -27,9 +27,9 @@ static void attention(const float *restrict x, const float *restrict y, const fl
             }
         }
         for (ptrdiff_t k = 0; k < 40; k++) {
-            TASOR_SIMD
-            for (ptrdiff_t lane = 0; lane < 16; lane++) {
-                values[k * 16 + lane] = z[i * 16 + k * 32 + lane];
+            for (ptrdiff_t lane = 0; lane < 16; lane += 16) {
+                const __m512 values_lanes = _mm512_loadu_ps(z + i * 16 + k * 32 + lane);
+                _mm512_storeu_ps(values + k * 16 + lane, values_lanes);
             }
         }
         for (ptrdiff_t j_o = 0; j_o < 2; j_o++) {

@@ -46,10 +46,10 @@ static void register_tile(const float *restrict x, const float *restrict y, cons
                 _mm512_storeu_ps(tile + 64, acc_2_0);
                 _mm512_storeu_ps(tile + 80, acc_2_1);
                 for (ptrdiff_t i = 0; i < 3; i++) {
-                    TASOR_SIMD
-                    for (ptrdiff_t lane = 0; lane < 32; lane++) {
-                        out[i_o * 120 + i * 40 + lane] = tasor_max_f32(tile[i * 32 + lane] +
-                            z[lane], 0.0f);
+                    for (ptrdiff_t lane = 0; lane < 32; lane += 16) {
+                        const __m512 out_lanes = tasor_max_f32x16(_mm512_add_ps(_mm512_loadu_ps(tile
+                            + i * 32 + lane), _mm512_loadu_ps(z + lane)), _mm512_set1_ps(0.0f));
+                        _mm512_storeu_ps(out + i_o * 120 + i * 40 + lane, out_lanes);
                     }
                 }
             }

@@ -12,9 +12,9 @@ static void rows_softmax(const float *restrict x, float *restrict out)
             float total;
             {
                 float acc[32] TASOR_ALIGNED;
-                TASOR_SIMD
-                for (ptrdiff_t lane = 0; lane < 32; lane++) {
-                    acc[lane] = -INFINITY;
+                for (ptrdiff_t lane = 0; lane < 32; lane += 16) {
+                    const __m512 acc_lanes = _mm512_set1_ps(-INFINITY);
+                    _mm512_storeu_ps(acc + lane, acc_lanes);
                 }
                 for (ptrdiff_t k_o = 0; k_o < 2; k_o++) {
                     for (ptrdiff_t k_i = 0; k_i < 32; k_i += 16) {
@@ -37,9 +37,9 @@ static void rows_softmax(const float *restrict x, float *restrict out)
             float total;
             {
                 float acc[32] TASOR_ALIGNED;
-                TASOR_SIMD
-                for (ptrdiff_t lane = 0; lane < 32; lane++) {
-                    acc[lane] = 0.0f;
+                for (ptrdiff_t lane = 0; lane < 32; lane += 16) {
+                    const __m512 acc_lanes = _mm512_set1_ps(0.0f);
+                    _mm512_storeu_ps(acc + lane, acc_lanes);
                 }
                 for (ptrdiff_t k_o = 0; k_o < 2; k_o++) {
                     TASOR_PREFETCH(x, i * 70 + k_o * 32 + 70);

@@ -12,9 +12,9 @@ static void rows_softmax_avx2(const float *restrict x, float *restrict out)
             float total;
             {
                 float acc[32] TASOR_ALIGNED;
-                TASOR_SIMD
-                for (ptrdiff_t lane = 0; lane < 32; lane++) {
-                    acc[lane] = -INFINITY;
+                for (ptrdiff_t lane = 0; lane < 32; lane += 8) {
+                    const __m256 acc_lanes = _mm256_set1_ps(-INFINITY);
+                    _mm256_storeu_ps(acc + lane, acc_lanes);
                 }
                 for (ptrdiff_t k_o = 0; k_o < 2; k_o++) {
                     for (ptrdiff_t k_i = 0; k_i < 32; k_i += 8) {
@@ -28,13 +28,15 @@ static void rows_softmax_avx2(const float *restrict x, float *restrict out)
                         _mm256_setr_epi32(-1, -1, -1, -1, -1, -1, 0, 0)), _mm256_loadu_ps(acc));
                     _mm256_storeu_ps(acc, _mm256_blend_ps(_mm256_loadu_ps(acc), acc_lanes, 0x3F));
                 }
-                TASOR_SIMD
-                for (ptrdiff_t lane = 0; lane < 16; lane++) {
-                    acc[lane] = tasor_max_f32(acc[lane], acc[lane + 16]);
+                for (ptrdiff_t lane = 0; lane < 16; lane += 8) {
+                    const __m256 acc_lanes = tasor_max_f32x8(_mm256_loadu_ps(acc + lane),
+                        _mm256_loadu_ps(acc + lane + 16));
+                    _mm256_storeu_ps(acc + lane, acc_lanes);
                 }
-                TASOR_SIMD
-                for (ptrdiff_t lane = 0; lane < 8; lane++) {
-                    acc[lane] = tasor_max_f32(acc[lane], acc[lane + 8]);
+                for (ptrdiff_t lane = 0; lane < 8; lane += 8) {
+                    const __m256 acc_lanes = tasor_max_f32x8(_mm256_loadu_ps(acc + lane),
+                        _mm256_loadu_ps(acc + lane + 8));
+                    _mm256_storeu_ps(acc + lane, acc_lanes);
                 }
                 {
                     const __m256 acc_lanes = tasor_max_f32x8(_mm256_loadu_ps(acc),
@@ -62,9 +64,9 @@ static void rows_softmax_avx2(const float *restrict x, float *restrict out)
             float total;
             {
                 float acc[32] TASOR_ALIGNED;
-                TASOR_SIMD
-                for (ptrdiff_t lane = 0; lane < 32; lane++) {
-                    acc[lane] = 0.0f;
+                for (ptrdiff_t lane = 0; lane < 32; lane += 8) {
+                    const __m256 acc_lanes = _mm256_set1_ps(0.0f);
+                    _mm256_storeu_ps(acc + lane, acc_lanes);
                 }
                 for (ptrdiff_t k_o = 0; k_o < 2; k_o++) {
                     TASOR_PREFETCH(x, i * 70 + k_o * 32 + 70);
@@ -89,13 +91,15 @@ static void rows_softmax_avx2(const float *restrict x, float *restrict out)
                     const __m256 acc_lanes = _mm256_add_ps(_mm256_loadu_ps(acc), row1_lanes);
                     _mm256_storeu_ps(acc, _mm256_blend_ps(_mm256_loadu_ps(acc), acc_lanes, 0x3F));
                 }
-                TASOR_SIMD
-                for (ptrdiff_t lane = 0; lane < 16; lane++) {
-                    acc[lane] = acc[lane] + acc[lane + 16];
+                for (ptrdiff_t lane = 0; lane < 16; lane += 8) {
+                    const __m256 acc_lanes = _mm256_add_ps(_mm256_loadu_ps(acc + lane),
+                        _mm256_loadu_ps(acc + lane + 16));
+                    _mm256_storeu_ps(acc + lane, acc_lanes);
                 }
-                TASOR_SIMD
-                for (ptrdiff_t lane = 0; lane < 8; lane++) {
-                    acc[lane] = acc[lane] + acc[lane + 8];
+                for (ptrdiff_t lane = 0; lane < 8; lane += 8) {
+                    const __m256 acc_lanes = _mm256_add_ps(_mm256_loadu_ps(acc + lane),
+                        _mm256_loadu_ps(acc + lane + 8));
+                    _mm256_storeu_ps(acc + lane, acc_lanes);
                 }
                 {
                     const __m256 acc_lanes = _mm256_add_ps(_mm256_loadu_ps(acc),

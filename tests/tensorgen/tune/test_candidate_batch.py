@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tensorgen.build import build_library, find_compiler
+from tensorgen.expr import Tensor, compute
 from tensorgen.schedule import RowStages, Schedule, VectorSource
 from tensorgen.sketch import loop_schedule
 from tensorgen.target import Target, host_target
@@ -27,9 +28,10 @@ from tensorgen.tune.candidate_source import (
     printed_kernel,
 )
 from tensorgen.tune.compiler_cores import CompilerCores
-from tensorgen.tune.draft_flags import BARE, FILTERED, FRAME, LOOPS, TILES
+from tensorgen.tune.draft_flags import BARE, FILTERED, FRAME, LANES, LOOPS, TILES
 from tensorgen.tune.intrinsics import intrinsics_of
 from tensorgen.tune.outcome import NotBuilt
+from tensorgen.types import TensorType, float32
 from tests.contraction_tasks import matmul
 from tests.contraction_tiles import candidates
 
@@ -45,6 +47,11 @@ def tiles(count: int, *, frames: bool = False) -> list[Schedule]:
         if printed_kernel(TASK, schedule, HOST, strict=False, apart=True).frame == frames
     ]
     return found[:count]
+
+
+def squares(size: int) -> Task:
+    x = Tensor(0, TensorType(float32, (size,)))
+    return Task((x.type,), (compute((size,), lambda i: x[i] * x[i]),), (0,), (False,))
 
 
 @pytest.fixture
@@ -135,13 +142,14 @@ def test_loops_and_tiles_and_frames_have_passes_of_their_own(
     cores = CompilerCores([])
     builder = BatchBuilder(HOST, 1, tmp_path, strict=False, drafts=drafts, cores=cores)
     monkeypatch.setattr(candidate_build, "build_library", watched)
-    loops: Schedule = loop_schedule(TASK, 1, fused=True)
-    chosen = (*tiles(2), loops, *tiles(2, frames=True))
-    batch = builder.begin([(TASK, one) for one in chosen])()
+    chosen = [(TASK, tile) for tile in (*tiles(2), *tiles(2, frames=True))]
+    # The last vector of 100 elements is none: compilers are to see to it.
+    chosen += [(task, loop_schedule(task, 1, fused=True)) for task in (squares(96), squares(100))]
+    batch = builder.begin(chosen)()
     builder.close()
     assert all(isinstance(built, Built) for built in batch.built)
     of_kernels = [flags for flags in given if flags != ("-I.", *BARE, *FILTERED)]
-    kinds = (TILES, LOOPS, FRAME) if drafts else ((),)
+    kinds = (TILES, LANES, LOOPS, FRAME) if drafts else ((),)
     expected = [("-I.", *BARE, *kind) for kind in kinds]
     assert sorted(of_kernels) == sorted(expected)
 
