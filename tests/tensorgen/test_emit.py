@@ -457,7 +457,7 @@ def test_an_index_follows_the_names_of_its_loops() -> None:
     terms.name_axis(i, "i")
     terms.name_axis(j, "j")
     index = i * 16 + j
-    assert [terms.text(index + n) for n in (0, 1)] == ["i * 16 + j", "i * 16 + j + 1"]
+    assert [terms.text(index + n) for n in (1, 2)] == ["i * 16 + j + 1", "i * 16 + j + 2"]
     terms.name_axis(j, "8")
     assert terms.text(index + 1) == "i * 16 + 8 + 1"
     terms.named[index.digest] = "place"
