@@ -98,7 +98,7 @@ class Statements:
 
     def _name_buffer(self, buffer: Buffer) -> str:
         name = self.page.fresh(buffer.name)
-        self.terms.buffers[buffer.number] = (buffer, name)
+        self.terms.name_buffer(buffer, name)
         return name
 
     def block(self, body: tuple[Stmt, ...], last: bool = False) -> None:

@@ -59,6 +59,12 @@ class Terms:
             self._indices.clear()
         self.axes[axis.position] = name
 
+    def name_buffer(self, buffer: Buffer, name: str) -> None:
+        """What a buffer is called from here on."""
+        if self.buffers.get(buffer.number, (buffer, name))[1] != name:
+            self._indices.clear()
+        self.buffers[buffer.number] = (buffer, name)
+
     def text(self, term: Expr, outer: int = 0) -> str:
         """The C text of a term, in parentheses if it binds less than `outer`."""
         name = self.named.get(term.digest)

@@ -29,6 +29,7 @@ from tensorgen.expr import (
     reduce_sum,
     select,
 )
+from tensorgen.loop import Buffer, Space
 from tensorgen.schedule import (
     ColumnRun,
     Lanes,
@@ -450,9 +451,9 @@ def test_signs_do_not_meet() -> None:
     assert "--" not in text_of(constant)
 
 
-def test_an_index_follows_the_names_of_its_loops() -> None:
-    """What indices have in common is printed once, but for loops that are called something else:
-    the vector that is left behind a loop is at a number."""
+def test_an_index_follows_the_names_of_what_is_in_it() -> None:
+    """What indices have in common is printed once, but for loops and buffers that are called
+    something else: the vector that is left behind a loop is at a number."""
     terms, i, j = Terms(), Axis(0, 8, "i"), Axis(1, 8, "j")
     terms.name_axis(i, "i")
     terms.name_axis(j, "j")
@@ -460,8 +461,13 @@ def test_an_index_follows_the_names_of_its_loops() -> None:
     assert [terms.text(index + n) for n in (1, 2)] == ["i * 16 + j + 1", "i * 16 + j + 2"]
     terms.name_axis(j, "8")
     assert terms.text(index + 1) == "i * 16 + 8 + 1"
-    terms.named[index.digest] = "place"
-    assert terms.text(index + 2) == "place + 2"
+    place = Buffer(0, "place", int32, 4, Space.STACK)
+    for name in ("place", "place2"):
+        terms.name_buffer(place, name)
+        read = cast(place.at(j), int64) + 1
+        assert terms.text(read) == f"(int64_t){name}[8] + 1"
+    terms.named[index.digest] = "there"
+    assert terms.text(index + 2) == "there + 2"
 
 
 def test_the_comment_cannot_be_closed_by_a_name() -> None:
