@@ -37,6 +37,8 @@ SHORTEST_TURN = 0.1
 
 _SETTLE_STEP = 0.01
 _SETTLE_LIMIT = 2.0
+_LOADED_LIMIT = 10.0
+"""Loading may start processes: OpenVINO's first model in a process sends statistics for 4 s."""
 _ASLEEP = 0.05
 """A process that uses less than this share of one CPU is asleep."""
 
@@ -178,13 +180,31 @@ def _cpu_seconds(pid: int) -> float:
     return nanoseconds / 1e9
 
 
-def _settle(pid: int) -> bool:
-    """Wait until the process sleeps; false if it does not within the limit."""
-    stop = time.perf_counter() + _SETTLE_LIMIT
+def _family(pid: int) -> set[int]:
+    """A process, and those that it or they have started."""
+    started: dict[int, list[int]] = {}
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        # A process may end while it is being looked at, and its name may have spaces.
+        with suppress(OSError, IndexError, ValueError):
+            fields = status.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+            started.setdefault(int(fields[1]), []).append(int(status.parent.name))
+    found, waiting = {pid}, [pid]
+    while waiting:
+        waiting = [child for parent in waiting for child in started.get(parent, ())]
+        found.update(waiting)
+    return found
+
+
+def settle(pid: int, limit: float) -> bool:
+    """Wait until the process sleeps and so do those that it has started; false if they do not
+    within so many seconds."""
+    stop = time.perf_counter() + limit
     while time.perf_counter() < stop:
-        before, start = _cpu_seconds(pid), time.perf_counter()
+        family = _family(pid)
+        before, start = sum(map(_cpu_seconds, family)), time.perf_counter()
         time.sleep(_SETTLE_STEP)
-        if _cpu_seconds(pid) - before < _ASLEEP * (time.perf_counter() - start):
+        used = sum(map(_cpu_seconds, family)) - before
+        if used < _ASLEEP * (time.perf_counter() - start):
             return True
     return False
 
@@ -206,9 +226,9 @@ class _Worker:
             return Failed(f"the process ended with exit code {self.process.exitcode}")
         return reply
 
-    def settle(self) -> bool:
+    def settle(self, limit: float = _SETTLE_LIMIT) -> bool:
         pid = self.process.pid
-        return pid is not None and _settle(pid)
+        return pid is not None and settle(pid, limit)
 
     def close(self) -> None:
         self.connection.close()
@@ -282,7 +302,7 @@ class Comparison:
         for engine in self._engines:
             match self._ask(engine, Load(case, self._load_options(engine, schedules))):
                 case Loaded() as loaded:
-                    quiet = self._workers[engine].settle()
+                    quiet = self._workers[engine].settle(_LOADED_LIMIT)
                     progress[engine] = _Progress(loaded, [], quiet)
                 case Failed(message):
                     failures[engine] = Failure(engine, message)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -14,7 +16,7 @@ from onnx import TensorProto, helper
 from tasor.peer_cases import Case, write_case
 from tasor.peer_engines import MissingPackage, engine_version, open_model, require_engines
 from tasor.peer_worker import time_loops, time_turn
-from tasor.peers import Comparison, Failure, Row, Timing, deviation, pinned_cpus
+from tasor.peers import Comparison, Failure, Row, Timing, deviation, pinned_cpus, settle
 
 
 def timing(engine: str, milliseconds: float) -> Timing:
@@ -217,3 +219,26 @@ def test_guests_take_their_turns_after_the_others(case: Case) -> None:
     assert (guest.engine, guest.deviation) == ("a guest", 0.0)
     assert guest.in_c is not None
     assert failure == Failure("nobody", "KeyError: 'nobody'")
+
+
+def test_who_has_started_something_is_quiet_when_that_is() -> None:
+    """A model that an engine loads may have it start a process, which takes the core of whoever has
+    the next turn: figures of the first case of a run were twice as long."""
+    busy = "import sys\nsys.stdout.write('!')\nsys.stdout.flush()\nwhile True: pass"
+    program = (
+        "import subprocess, sys, time\n"
+        f"child = subprocess.Popen([sys.executable, '-c', {busy!r}])\n"
+        "sys.stdin.read(1)\nchild.kill()\nchild.wait()\ntime.sleep(60)"
+    )
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", program], stdin=pipe, stdout=pipe) as process:
+        try:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdout.read(1)
+            assert not settle(process.pid, 0.3)
+            process.stdin.write(b"!")
+            process.stdin.flush()
+            assert settle(process.pid, 10.0)
+        finally:
+            process.kill()
