@@ -43,8 +43,9 @@ LANES = (
     "-O1", "-fno-tree-bit-ccp", "-fno-tree-sink", "-fno-tree-dse", "-fno-ipa-pure-const",
     "-fpeel-loops", "-fexpensive-optimizations", "-fira-region=all",
 )  # fmt: skip
-"""For loops over lanes that are vectors already: as fast as in a library, for two thirds of its time,
-while `LOOPS` would take nearly all of it. Short loops over vectors are peeled off, or sums would stay in memory."""
+"""For loops over lanes that are vectors already: as fast as in a library, for two thirds of the
+compiler's time, while `LOOPS` would take nearly all of it. Short loops over vectors are peeled off,
+or sums would stay in memory."""
 
 BARE = ("-nostdlib",)
 """For all of them: the system's own library is there in every process that loads one, and to look
