@@ -110,7 +110,7 @@ def lower_register_tile(task: Task, schedule: RegisterTile) -> tuple[LoopKernel,
         )
     if schedule.row_block:
         _check_row_block(schedule, roles)
-    elif schedule.block_in_place:
+    elif schedule.block_in_place or schedule.panel_group:
         raise ScheduleError(
             f"register_tile: expected a length of the blocks of rows, got {schedule.row_block}"
         )
@@ -129,6 +129,12 @@ def _check_row_block(schedule: RegisterTile, roles: Roles) -> None:
         raise ScheduleError(
             f"register_tile: expected blocks of a multiple of {schedule.rows} rows, "
             f"got {schedule.row_block}"
+        )
+    every = schedule.row_block >= roles.rows[-1].extent and not schedule.block_in_place
+    if schedule.panel_group and (every or len(roles.vectors) > 1):
+        raise ScheduleError(
+            "register_tile: expected several blocks of rows and one axis of vectors, for vector "
+            f"tiles in groups, got {schedule}"
         )
 
 
@@ -301,7 +307,7 @@ class TileLowering(TileReads):
         kind: LoopKind,
     ) -> Iterator[Stmt]:
         """The loops over blocks of rows: each is packed, unless it stays in place, and then read by
-        all vector tiles."""
+        all vector tiles, or by those of one group after the other."""
         schedule, panel = self.schedule, self.row_panel
         name, extent = _named(self.roles.rows[-1])
         column_name, columns = _named(self.roles.vectors[-1])
@@ -310,7 +316,19 @@ class TileLowering(TileReads):
         if panel is not None and panel.space is Space.SHARED:
             outside, inside = inside, outside
 
-        def block(rows: Block) -> tuple[Stmt, ...]:
+        def tiles_of(group: Block | None) -> tuple[Turns, ...]:
+            if group is None:
+                shared = inside is LoopKind.PARALLEL
+                return turns_of(
+                    self.numbers, column_name, columns, width, shared, schedule.backwards
+                )
+            first = simplify(group.tile * schedule.panel_group)
+            runs = turns_of(
+                self.numbers, column_name, group.length, width, False, schedule.backwards
+            )
+            return tuple(run.moved(group.start, first) for run in runs)
+
+        def block(group: Block | None, rows: Block) -> tuple[Stmt, ...]:
             runs = tuple(
                 run.moved(rows.start)
                 for run in turns_of(self.numbers, name, rows.length, schedule.rows, False)
@@ -326,16 +344,28 @@ class TileLowering(TileReads):
             if panel is not None:
                 for run in runs:
                     body.extend(nested(run.loop, self._pack_rows(panel, run.block), inside))
-            for turns in turns_of(
-                self.numbers, column_name, columns, width,
-                inside is LoopKind.PARALLEL, schedule.backwards,
-            ):  # fmt: skip
+            for turns in tiles_of(group):
                 body.extend(nested(along(turns), turns.chosen(line), inside))
             return tuple(body) if panel is None else (Allocate(panel, tuple(body)),)
 
         whole = outside is LoopKind.PARALLEL
-        for turns in turns_of(self.numbers, f"{name}_block", extent, schedule.row_block, whole):
-            yield from nested((*batch, *across(turns)), turns.chosen(block), outside)
+
+        def blocks(group: Block | None) -> tuple[Stmt, ...]:
+            made: tuple[Stmt, ...] = ()
+            for turns in turns_of(self.numbers, f"{name}_block", extent, schedule.row_block, whole):
+                made += nested(
+                    (*batch, *across(turns)), turns.chosen(partial(block, group)), outside
+                )
+            return made
+
+        if not schedule.panel_group:
+            yield from blocks(None)
+            return
+        for groups in turns_of(
+            self.numbers, f"{column_name}_group", columns, schedule.panel_group * width, False,
+            schedule.backwards,
+        ):  # fmt: skip
+            yield from nested(groups.loop, blocks(groups.block), LoopKind.SERIAL)
 
     def _blocked(
         self,

@@ -175,6 +175,15 @@ class Core:
         the second cache, each time that they are read."""
         return amount * self._byte_cycles(max(amount, of))
 
+    def again_cycles(self, amount: float, beside: float) -> float:
+        """Cycles in which so many bytes arrive that are read again and again, so many others beside
+        them each time: from main memory where the shared cache does not hold all of these."""
+        held, _ = self.far[0]
+        if amount + beside <= held:
+            return self.far_cycles(amount)
+        _, rate = self.far[-1]
+        return amount / rate
+
     def first_cycles(self, amount: float, of: float = 0.0) -> float:
         """Cycles in which so many bytes of constants, or a part `of` so many, arrive for the first
         time in a run; 0 if they have stayed in the second cache since the run before."""

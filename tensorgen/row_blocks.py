@@ -3,7 +3,9 @@
 Rows that lie apart are as many streams, and a tile waits for lines of each of them. A packed block
 is one stream, in the order in which tiles read it, and stays in the second-level cache while all
 vector tiles go over it. Packing pays where these are many. Blocks in place are for threads: each
-reads rows of its own, which it may have made itself, while the panels of vector tiles arrive.
+reads rows of its own, which it may have made itself, while the panels of vector tiles arrive. They
+are also for rows that no cache holds (Goto and van de Geijn, "Anatomy of high-performance matrix
+multiplication", 2008): a block in the second-level cache meets a group of panels in the shared one.
 What it does not: choose (`sketch_tiles`), or pack (`lower_contraction`).
 """
 
@@ -28,6 +30,10 @@ beyond it is faster than many."""
 BLOCK_SHARE = 0.5
 """The part of the second-level cache that a block may fill: vector tiles stream past it."""
 
+GROUP_SHARE = 1 / 3
+"""The part of what may be counted on of the shared cache that a group of panels may fill: rows and
+results stream past it."""
+
 
 def row_blocks(
     work: TiledWork, schedule: RegisterTile, core: Core, threads: int
@@ -36,16 +42,12 @@ def row_blocks(
     factor is read once, and threads share the packing."""
     width = schedule.vectors * schedule.lanes
     readers = work.outer_columns * -(-work.columns // width)
-    tile_bytes = schedule.rows * work.depth * work.element_bytes
-    tiles = -(-work.rows // schedule.rows)
-    most = int(BLOCK_SHARE * core.second_cache / tile_bytes)
     if readers < LEAST_READERS:
         return
+    tile_bytes = schedule.rows * work.depth * work.element_bytes
+    tiles = -(-work.rows // schedule.rows)
     units = work.batch * work.outer_rows
-    count = -(-tiles // max(most, 1))
-    if threads > 1 and units % threads:
-        count = -(-count // threads) * threads
-    block = -(-tiles // count) * schedule.rows
+    block = _near_block(work, schedule, core, threads)
     plain = replace(schedule, vectors_outer=True, grid=False, ahead=False, depth=0)
     yield replace(plain, row_block=block)
     if units == 1 and block < work.rows and tiles * tile_bytes <= MOST_AT_ONCE * core.second_cache:
@@ -61,6 +63,71 @@ def blocks_in_place(work: TiledWork, schedule: RegisterTile, threads: int) -> Re
         return None
     block = -(-tiles // count) * schedule.rows
     return replace(schedule, grid=False, depth=0, row_block=block, block_in_place=True)
+
+
+def panels_in_groups(
+    work: TiledWork, schedule: RegisterTile, core: Core, threads: int
+) -> RegisterTile | None:
+    """The same tile where blocks of rows in place go over one group of panels after the other, or
+    over all; None where the shared cache holds what the inner loop reads, or a block of rows has
+    too few readers."""
+    again = far_again_cycles(work, schedule, core, threads)
+    if schedule.source is not VectorSource.PACKED or work.outer_columns > 1 or not again:
+        return None
+    width = schedule.vectors * schedule.lanes
+    held, _ = core.far[0]
+    panels = -(-work.columns // width)
+    groups = -(-work.vector_bytes // int(GROUP_SHARE * held))
+    group = -(-panels // groups)
+    block = _near_block(work, schedule, core, threads)
+    if group < LEAST_READERS or block >= work.rows:
+        return None
+    return replace(
+        schedule, vectors_outer=True, grid=False, depth=0, ahead=False, row_block=block,
+        block_in_place=True, panel_group=group if groups > 1 else 0,
+    )  # fmt: skip
+
+
+def _near_block(work: TiledWork, schedule: RegisterTile, core: Core, threads: int) -> int:
+    """The rows of a block that a part of the second-level cache holds, or of one tile: blocks are
+    about equal, and as many for each thread."""
+    tile_bytes = schedule.rows * work.depth * work.element_bytes
+    tiles = -(-work.rows // schedule.rows)
+    most = int(BLOCK_SHARE * core.second_cache / tile_bytes)
+    count = -(-tiles // max(most, 1))
+    if threads > 1 and work.batch * work.outer_rows % threads:
+        count = -(-count // threads) * threads
+    return -(-tiles // count) * schedule.rows
+
+
+def far_again_cycles(work: TiledWork, schedule: RegisterTile, core: Core, threads: int) -> float:
+    """The cycles of each thread in which the factor of the inner loop comes again from main memory,
+    for each tile of the outer one: blocks of rows that stay in the second-level cache do for each
+    group of panels."""
+    if work.batch > 1:
+        return 0.0
+    panels = work.outer_columns * -(-work.columns // (schedule.vectors * schedule.lanes))
+    turns, passing, beside = panels, work.row_bytes, _panel_bytes(work, schedule)
+    if not schedule.vectors_outer:
+        turns, passing = work.outer_rows * -(-work.rows // schedule.rows), work.vector_bytes
+        beside = schedule.rows * work.element_bytes * (work.depth + work.columns)
+    again = passing
+    block = schedule.row_block * work.depth * work.element_bytes
+    if block > core.near_bytes:
+        passing = min(passing, threads * block)
+    elif block:
+        turns = -(-panels // schedule.panel_group) if schedule.panel_group else 1
+    held, _ = core.far[0]
+    if passing + beside <= held:
+        return 0.0
+    _, rate = core.far[-1]
+    return EXPOSED * again / rate * (turns - 1) / threads
+
+
+def _panel_bytes(work: TiledWork, schedule: RegisterTile) -> int:
+    """Bytes of a panel and of its results."""
+    results = work.outer_rows * work.rows
+    return schedule.vectors * schedule.lanes * work.element_bytes * (work.depth + results)
 
 
 def block_cycles(work: TiledWork, schedule: RegisterTile, core: Core, threads: int) -> float:
@@ -80,7 +147,7 @@ def block_cycles(work: TiledWork, schedule: RegisterTile, core: Core, threads: i
     width = schedule.vectors * schedule.lanes
     again = 0.0
     if schedule.source is VectorSource.PACKED and core.passes_by(work.vector_bytes):
-        again = EXPOSED * core.far_cycles(work.vector_bytes)
+        again = EXPOSED * _panels_again_cycles(work, schedule, core)
     blocks: list[Work] = []
     for length, count in parts(work.rows, schedule.row_block):
         tiles = sum(
@@ -92,4 +159,16 @@ def block_cycles(work: TiledWork, schedule: RegisterTile, core: Core, threads: i
         blocks.append(repeated(count, (block + again,)))
     # Threads with blocks of their own read all of the vector factor, each.
     late = core.first_cycles(work.vector_bytes) * (1 - 1 / threads)
+    late += far_again_cycles(work, schedule, core, threads)
     return busiest(repeated(units, tuple(blocks)), threads) - again + late
+
+
+def _panels_again_cycles(work: TiledWork, schedule: RegisterTile, core: Core) -> float:
+    """The cycles in which all panels come that a block of rows goes over, group after group."""
+    width = schedule.vectors * schedule.lanes
+    panels = -(-work.columns // width) * work.outer_columns
+    groups = -(-panels // schedule.panel_group) if schedule.panel_group else 1
+    # A block of rows comes and goes meanwhile, with its results.
+    row_bytes = work.element_bytes * (work.depth + work.columns * work.outer_columns // groups)
+    group = work.vector_bytes // groups
+    return groups * core.again_cycles(group, schedule.row_block * row_bytes)

@@ -136,6 +136,8 @@ class RegisterTile:
     over these blocks is around the one over vector tiles, and threads share it. Where all rows are
     one block, all threads pack it and share the vector tiles. With `block_in_place` nothing is
     packed: each block is read where it lies.
+    With `panel_group`, all blocks of rows go over so many vector tiles, and then all over the next
+    ones: the panels of a group stay in the shared cache while rows of main memory go by.
     With `depth`, sums are taken in blocks of so many products: such a block of a panel stays in the
     nearest cache while all rows go by, whose partial sums are in a buffer of the thread's own.
     With `backwards` the vector tiles come from last to first: a kernel that runs again with the
@@ -163,6 +165,7 @@ class RegisterTile:
     epilogue_ahead: bool = False
     block_in_place: bool = False
     skips_padding: bool = False
+    panel_group: int = 0
 
     def __str__(self) -> str:
         outer = "vector tiles" if self.vectors_outer else "rows"
@@ -180,6 +183,8 @@ class RegisterTile:
             f"rows({rows})",
             f"order({order})",
         ]
+        if self.panel_group:
+            steps.append(f"groups({self.panel_group} vector tiles)")
         if self.depth:
             steps.append(f"depth({self.depth})")
         if self.turned:

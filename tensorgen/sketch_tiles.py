@@ -21,7 +21,13 @@ from tensorgen.padded_steps import needed_share, roles_without_padding
 from tensorgen.panel_lines import PanelLines
 from tensorgen.prologue import Slab
 from tensorgen.prologue_costs import EXPOSED, prologue_costs
-from tensorgen.row_blocks import block_cycles, blocks_in_place, row_blocks
+from tensorgen.row_blocks import (
+    block_cycles,
+    blocks_in_place,
+    far_again_cycles,
+    panels_in_groups,
+    row_blocks,
+)
 from tensorgen.schedule import RegisterTile, VectorSource
 from tensorgen.shares import Work, busiest, cycles_of
 from tensorgen.simplify import affine
@@ -373,6 +379,7 @@ class TileSketch:
             if self.may_pack_rows(source):
                 yield from self._row_blocks(schedule)
             yield from self._blocks_in_place(schedule)
+            yield from self._panels_in_groups(schedule)
             if self.threads > 1 and source is not VectorSource.RUNTIME:
                 yield from self._grids(schedule, tiles, lines, made)
 
@@ -417,6 +424,17 @@ class TileSketch:
             found = replace(blocked, panels_ahead=ahead)
             yield Estimate(found, self.cycles(found))
 
+    def _panels_in_groups(self, schedule: RegisterTile) -> Iterator[Estimate[RegisterTile]]:
+        """The same tile where blocks of rows go over panels that the shared cache holds."""
+        if not self.may_share_rows(schedule.source):
+            return
+        grouped = panels_in_groups(self.work, schedule, self.core, self.threads)
+        if grouped is not None:
+            ahead = _panels_pay(self.roles, self.work, grouped, self.core)
+            epilogue = self._epilogue_pays(grouped)
+            found = replace(grouped, panels_ahead=ahead, epilogue_ahead=epilogue)
+            yield Estimate(found, self.cycles(found))
+
     def _grids(
         self,
         schedule: RegisterTile,
@@ -446,10 +464,13 @@ class TileSketch:
         met = self.core.barrier if self.threads > 1 else 0.0
         tiles = cycles_of(lines) * share if inside else busiest(lines, self.threads)
         late = self._late_cycles(schedule) + self._panel_cycles(schedule) / self.threads
+        again = 0.0
+        if self.roles.contraction.prologue is None:
+            again = far_again_cycles(self.work, schedule, self.core, self.threads)
         streamed = self._stream_cycles(schedule)
         waits = max(streamed - tiles, 0.0) + self.core.costs.stream * min(streamed, tiles)
         crossing = 0.0 if inside else self._crossing_cycles(schedule)
-        return tiles + copied + met + EXPOSED * late + waits + crossing
+        return tiles + copied + met + EXPOSED * late + again + waits + crossing
 
     def _crossing_cycles(self, schedule: RegisterTile) -> float:
         """Cycles in which lines come to one thread that others have made or read, in front of the

@@ -40,9 +40,11 @@ class Turns:
         whole, last = self.rest
         return (If(whole, made(self.block), made(last)),)
 
-    def moved(self, start: Expr) -> Turns:
-        """The same tiles, all of one length, from another place on; their numbers stay."""
-        block = replace(self.block, start=simplify(start + self.block.start))
+    def moved(self, start: Expr, number: Expr | None = None) -> Turns:
+        """The same tiles, all of one length, from another place on. Their numbers stay, or go on
+        from that of the first."""
+        tile = self.block.tile if number is None else simplify(number + self.block.tile)
+        block = replace(self.block, start=simplify(start + self.block.start), tile=tile)
         return replace(self, block=block)
 
 

@@ -207,6 +207,14 @@ def _same_bytes(intent: Intent, sizes: tuple[int, ...]) -> Schedule:
             ratio = intent.sizes[2] / max(sizes[2], 1)
             rows = schedule.scores.rows
             return replace(schedule, rows=rows * max(1, round(schedule.rows / rows * ratio)))
+        case RegisterTile(panel_group=group, row_block=block, rows=rows) if group:
+            # Rows and panels are as long as the sums.
+            ratio = intent.sizes[-1] / max(sizes[-1], 1)
+            return replace(
+                schedule,
+                row_block=rows * max(1, round(block / rows * ratio)),
+                panel_group=max(1, round(group * ratio)),
+            )
         case RegisterTile(
             block_in_place=True, row_block=block, rows=rows, vector_operand=operand
         ) if block:

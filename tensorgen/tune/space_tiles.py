@@ -9,13 +9,13 @@ same throughout.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from tensorgen.contraction import Contraction, Roles
 from tensorgen.machine import Core
 from tensorgen.packing import cut_lengths, length_of
-from tensorgen.row_blocks import MOST_AT_ONCE, blocks_in_place, row_blocks
+from tensorgen.row_blocks import MOST_AT_ONCE, blocks_in_place, panels_in_groups, row_blocks
 from tensorgen.schedule import RegisterTile, Schedule, VectorSource
 from tensorgen.sketch_tiles import LEAST_DEPTH, TileSketch, tile_sketches
 from tensorgen.task import Task
@@ -102,8 +102,22 @@ class TileSpace:
                         count = _blocks(tiles.work.rows, blocked)
                         found |= {count, 2 * count, 4 * count}
                 in_place = blocks_in_place(tiles.work, rule, tiles.threads) if stays else None
-                if in_place is not None:
-                    found.add(_blocks(tiles.work.rows, in_place))
+                grouped = _grouped(tiles, rule) if stays else None
+                found |= {_blocks(tiles.work.rows, b) for b in (in_place, grouped) if b is not None}
+        return tuple(sorted(found))
+
+    @cached_property
+    def panel_groups(self) -> tuple[int, ...]:
+        """How many groups of panels blocks of rows may go over one after the other: the number of
+        the rule, half and twice as many; 0 for panels that are no groups."""
+        found = {0}
+        for variant, tiles in self.variants.items():
+            for rows, vectors in self.shapes if tiles.may_share_rows(self.source) else ():
+                rule = self._rule(variant, rows, vectors)
+                grouped = _grouped(tiles, rule)
+                if grouped is not None and grouped.panel_group:
+                    groups = -(-_panels(tiles, grouped) // grouped.panel_group)
+                    found |= {max(groups // 2, 2), groups, 2 * groups}
         return tuple(sorted(found))
 
     @property
@@ -146,6 +160,7 @@ class TileSpace:
             Knob("depth", self.depths),
             Knob("row_blocks", self.row_blocks),
             Knob("block_in_place", FLAGS if self.may_share_rows else (False,)),
+            Knob("panel_groups", self.panel_groups),
             Knob("turned", FLAGS if may_turn else (False,)),
             Knob("together", tuple(sorted({together for together, _ in self.variants}))),
             Knob("prologue", tuple(inside)),
@@ -182,6 +197,9 @@ class TileSpace:
             ),
             block_in_place=bool(settings["block_in_place"]),
         )
+        groups = int(settings["panel_groups"])
+        if groups:
+            schedule = replace(schedule, panel_group=-(-_panels(tiles, schedule) // groups))
         return schedule if self._is_legal(tiles, schedule) else None
 
     def _is_legal(self, tiles: TileSketch, schedule: RegisterTile) -> bool:
@@ -199,6 +217,8 @@ class TileSpace:
         if schedule.row_block and not self._may_block(tiles, schedule):
             return False
         if schedule.block_in_place and not schedule.row_block:
+            return False
+        if schedule.panel_group and not self._may_group(tiles, schedule):
             return False
         if schedule.grid and (schedule.depth or schedule.prologue or not schedule.parallel):
             return False
@@ -228,6 +248,11 @@ class TileSpace:
         size = schedule.row_block * work.depth * work.element_bytes
         return size <= MOST_AT_ONCE * self.core.second_cache
 
+    def _may_group(self, tiles: TileSketch, schedule: RegisterTile) -> bool:
+        """Whether several blocks of rows may go over several groups of panels."""
+        blocks = 0 < schedule.row_block < tiles.work.rows
+        return blocks and 1 < schedule.panel_group < _panels(tiles, schedule)
+
     def _rule(self, variant: tuple[bool, bool], rows: int, vectors: int) -> RegisterTile:
         """The tile of a size that rules choose."""
         size = (variant, rows, vectors)
@@ -254,9 +279,10 @@ class TileSpace:
         settings = {
             knob.name: getattr(schedule, knob.name)
             for knob in self.knobs
-            if knob.name != "row_blocks"
+            if knob.name not in ("row_blocks", "panel_groups")
         }
-        return {**settings, "row_blocks": self._blocks_of(schedule)}
+        blocks, groups = self._blocks_of(schedule), self._groups_of(schedule)
+        return {**settings, "row_blocks": blocks, "panel_groups": groups}
 
     def _blocks_of(self, schedule: RegisterTile) -> int:
         """The fewest blocks that are as long as those of a schedule, of about as many."""
@@ -271,6 +297,18 @@ class TileSpace:
             ),
             default=_blocks(rows, schedule),
         )  # fmt: skip
+
+    def _groups_of(self, schedule: RegisterTile) -> int:
+        """The number of groups that are as large as those of a schedule, of about as many."""
+        if not schedule.panel_group:
+            return 0
+        panels = _panels(self.any, schedule)
+        known = [groups for groups in self.panel_groups if groups]
+        return min(
+            known,
+            key=lambda groups: (abs(-(-panels // groups) - schedule.panel_group), groups),
+            default=-(-panels // schedule.panel_group),
+        )
 
     def seconds(self, schedule: Schedule) -> float:
         """The estimate, a little more for each decision against the rules."""
@@ -302,6 +340,16 @@ class TileSpace:
             "contiguous": work.contiguous,
             "copied": tiles.copied is not None,
         }
+
+
+def _grouped(tiles: TileSketch, rule: RegisterTile) -> RegisterTile | None:
+    """The tile with its panels in groups, if that may pay."""
+    return panels_in_groups(tiles.work, rule, tiles.core, tiles.threads)
+
+
+def _panels(tiles: TileSketch, schedule: RegisterTile) -> int:
+    """The number of vector tiles along the axis that they lie on."""
+    return -(-tiles.work.columns // (schedule.vectors * schedule.lanes))
 
 
 def _blocks(rows: int, schedule: RegisterTile) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache, partial
+from itertools import groupby
 from pathlib import Path
 
 import numpy as np
@@ -173,6 +174,18 @@ def in_place(tiles: list[RegisterTile]) -> list[RegisterTile]:
     return [replace(tile, block_in_place=True) for tile in tiles]
 
 
+def in_groups(task: Task, tiles: list[RegisterTile]) -> list[RegisterTile]:
+    """The same that have several blocks of rows, with vector tiles in groups of one or of two."""
+    found = []
+    for number, tile in enumerate(tiles):
+        roles = roles_of(task, tile)
+        if tile.row_block < roles.rows[-1].extent and len(roles.vectors) == 1:
+            packed = tile.source is VectorSource.PACKED
+            backwards = packed and number % 3 == 0
+            found.append(replace(tile, panel_group=1 + number % 2, backwards=backwards))
+    return found
+
+
 @pytest.mark.parametrize("name", TASKS)
 def test_rows_in_blocks_are_right_by_the_interpreter(name: str) -> None:
     task = TASKS[name]
@@ -180,7 +193,9 @@ def test_rows_in_blocks_are_right_by_the_interpreter(name: str) -> None:
     expected = evaluate_task(task, arrays)[0]
     tiles = with_packed_rows(task, "avx2", parallel=len(name) % 2 == 0)
     some = tiles[:: max(len(tiles) // 4, 1)]
-    for schedule in (*some, *in_place(some)):
+    grouped = in_groups(task, tiles)
+    grouped = grouped[:: max(len(grouped) // 3, 1)]
+    for schedule in (*some, *in_place(some), *grouped, *in_place(grouped)):
         assert_same(Case.of(task, schedule).interpret(arrays)[0], expected, 0.0, str(schedule))
 
 
@@ -204,7 +219,10 @@ def test_rows_in_blocks_are_right_in_c(isa: str, tmp_path: Path) -> None:
         for parallel in (False, True):
             tiles = with_packed_rows(task, isa, parallel)
             some = tiles[:: max(len(tiles) // 5, 1)]
-            cases += [Case.of(task, tile) for tile in (*some, *in_place(some[::2]))]
+            grouped = in_groups(task, tiles)
+            grouped = grouped[:: max(len(grouped) // 4, 1)]
+            every = (*some, *in_place(some[::2]), *grouped, *in_place(grouped[1::2]))
+            cases += [Case.of(task, tile) for tile in every]
     compiled = CompiledKernels(cases, tmp_path, target=Target.named(ISA_TARGETS[isa]))
     for number, case in enumerate(cases):
         arrays = whole_inputs(case.task)
@@ -215,8 +233,30 @@ def test_rows_in_blocks_are_right_in_c(isa: str, tmp_path: Path) -> None:
 def test_rows_in_blocks_keep_the_order_of_a_sum() -> None:
     task = matmul((), 23, 40, 24, constant=(False, True))
     tiles = with_packed_rows(task, "avx2")[::9]
-    whole = partial(replace, row_block=0, block_in_place=False)
-    check_order(task, [*tiles, *in_place(tiles)], whole)
+    whole = partial(replace, row_block=0, block_in_place=False, panel_group=0, backwards=False)
+    grouped = in_groups(task, tiles)
+    check_order(task, [*tiles, *in_place(tiles), *grouped, *in_place(grouped)], whole)
+
+
+def test_all_blocks_of_rows_go_over_a_group_of_panels_before_the_next() -> None:
+    """Panels of the packed factor are read in this order: those of a group once for each block of
+    rows, and then those of the next; the last group and its last panel are shorter."""
+    task = matmul((), 24, 70, 16, constant=(False, True))
+    tile = next(
+        tile
+        for tile in in_place(with_packed_rows(task, "avx2"))
+        if (tile.rows, tile.vectors, tile.source) == (4, 2, VectorSource.PACKED)
+    )
+    grouped = replace(tile, row_block=12, panel_group=2, panels_ahead=False)
+    kernel = lower(task, grouped).kernel
+    packed = next(buffer for buffer in kernel.inputs if buffer.name.endswith("_packed"))
+    panels = [
+        place // (16 * 16)
+        for buffer, place, is_read in places_in_turn(kernel.body, {})
+        if buffer is packed and is_read
+    ]
+    turns = [panel for panel, _ in groupby(panels)]
+    assert turns == [0, 1, 0, 1, 2, 3, 2, 3, 4]
 
 
 def test_one_block_of_all_rows_is_packed_by_all_threads() -> None:
@@ -247,6 +287,8 @@ def test_threads_share_blocks_that_stay_in_place_without_a_copy() -> None:
         ({"grid": True}, "expected rows inside the loop over vector tiles"),
         ({"source": VectorSource.RUNTIME}, "expected rows inside the loop over vector tiles"),
         ({"row_block": 0, "block_in_place": True}, "expected a length of the blocks of rows"),
+        ({"row_block": 0, "panel_group": 2}, "expected a length of the blocks of rows"),
+        ({"row_block": 24, "panel_group": 2}, "expected several blocks of rows and one axis"),
     ],
 )
 def test_what_does_not_go_with_blocks_of_rows_is_refused(

@@ -21,7 +21,7 @@ from tensorgen.expr import (
     reduce_sum,
 )
 from tensorgen.lower import lower
-from tensorgen.row_blocks import BLOCK_SHARE, MOST_AT_ONCE
+from tensorgen.row_blocks import BLOCK_SHARE, GROUP_SHARE, MOST_AT_ONCE
 from tensorgen.schedule import (
     Lanes,
     Loops,
@@ -507,3 +507,22 @@ def test_blocks_of_packed_rows_fit_the_second_cache_and_go_round() -> None:
             most = MOST_AT_ONCE if blocks == 1 else BLOCK_SHARE
             assert tile.row_block * 512 * 4 <= most * core.second_cache
             assert blocks % threads == 0 or blocks == 1
+
+
+def test_panels_come_in_groups_where_the_shared_cache_does_not_hold_the_rows() -> None:
+    core = typical_core("avx512")
+    held, _ = core.far[0]
+    for rows, threads, groups in ((512, 1, False), (4096, 1, True), (4096, 2, True)):
+        task = matmul((), rows, 2048, 2048, constant=(False, True))
+        contraction = contraction_of(task)
+        assert contraction is not None
+        every = list(register_tiles(task, contraction, core, threads))
+        grouped = [e.schedule for e in every if e.schedule.panel_group]
+        assert bool(grouped) == groups
+        for tile in grouped:
+            panel = tile.vectors * tile.lanes * 2048 * 4
+            assert tile.panel_group * panel <= GROUP_SHARE * held + panel
+            assert tile.row_block * 2048 * 4 <= BLOCK_SHARE * core.second_cache
+        best = cheapest(every).schedule
+        assert (best.panel_group > 0) == groups
+        assert not groups or -(-rows // best.row_block) % threads == 0

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from tensorgen.lower import lower
-from tensorgen.schedule import WinogradTile
+from tensorgen.schedule import RegisterTile, WinogradTile
 from tensorgen.target import Target
 from tensorgen.task import Task
 from tensorgen.tune.intent import Intent, adapt, kind_of, most_alike, sizes_of
@@ -102,6 +102,20 @@ def test_blocks_keep_their_bytes() -> None:
     assert isinstance(bytes_first, WinogradTile)
     assert bytes_first.results == start.results
     assert start.strips / 8 <= bytes_first.strips <= start.strips / 2
+
+
+def test_groups_of_panels_keep_their_bytes() -> None:
+    """Sums twice as long: half the rows and panels are as many bytes."""
+    one = matmul((), 4096, 4096, 2048, constant=(False, True))
+    other = matmul((), 4096, 4096, 4096, constant=(False, True))
+    mine, space = space_of(one, TARGET, 1), space_of(other, TARGET, 1)
+    start = mine.zero_trial
+    assert isinstance(start, RegisterTile)
+    assert start.panel_group
+    bytes_first, *_ = adapt(Intent(start, sizes_of(one)), space, sizes_of(other))
+    assert isinstance(bytes_first, RegisterTile)
+    assert abs(2 * bytes_first.panel_group - start.panel_group) <= 2
+    assert abs(2 * bytes_first.row_block - start.row_block) <= 2 * start.rows
 
 
 def test_another_structure_gives_nothing() -> None:

@@ -221,6 +221,28 @@ def test_tiles_keep_their_partial_sums_near() -> None:
             assert rows * schedule.vectors * schedule.lanes * 4 <= target.l2_bytes
 
 
+def test_large_factors_may_have_their_panels_in_groups() -> None:
+    """Of several sizes, found again as they are; only where several blocks of rows go over them."""
+    task = matmul((), 4096, 2048, 2048, constant=(False, True))
+    space = space_of(task, Target.named("x86-64-v4"), 1)
+    start = space.zero_trial
+    assert isinstance(start, RegisterTile)
+    assert start.panel_group
+    sizes = set()
+    rng = Random(5)
+    for point in (space.random(rng) for _ in range(3000)):
+        schedule = space.schedule(point)
+        if isinstance(schedule, RegisterTile) and schedule.panel_group:
+            assert 0 < schedule.row_block < 4096
+            assert space.locate(schedule) is not None
+            sizes.add(schedule.panel_group * schedule.vectors)
+    assert len(sizes) > 2
+    small = space_of(matmul((), 512, 512, 512, constant=(False, True)), host_target(), 1)
+    for point in (small.random(rng) for _ in range(300)):
+        schedule = small.schedule(point)
+        assert not isinstance(schedule, RegisterTile) or not schedule.panel_group
+
+
 def test_a_schedule_of_another_shape_is_adapted() -> None:
     target = Target.named("x86-64-v4")
     small = padded(convolution((14, 14), (3, 3), channels=(16, 32)), (1, 1), (1, 1))
