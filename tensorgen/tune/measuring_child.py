@@ -162,8 +162,8 @@ def _serve(
     """Runs what is asked for until there are no more commands."""
     _limit(request, parent)
     _keep_apart(request["cores"])
-    candidates = [_Candidate(entry) for entry in request["candidates"]]
     room = _Room(request, operand)
+    candidates = [_Candidate(entry, room) for entry in request["candidates"]]
     checker = ctypes.CDLL(request["checker"]) if request["checker"] else None
     rules = RaceRules(**request["rules"])
     limit = request["limit_seconds"] * request["threads"]
@@ -241,7 +241,8 @@ class _Room:
     def written(self, turn: int) -> Memory:
         """The memory for the parameter at a position."""
         if turn not in self._written:
-            self._written[turn] = Memory(self._sizes[turn], turn)
+            self._written[turn] = memory = Memory(self._sizes[turn], turn)
+            memory.forget(memory.size)
         return self._written[turn]
 
 
@@ -260,20 +261,27 @@ class _Wrong(Exception):
 
 
 class _Candidate:
-    """One kernel, loaded and checked when it is first called."""
+    """One kernel, loaded at once and checked when it is first called."""
 
-    def __init__(self, entry: dict[str, Any]) -> None:
+    def __init__(self, entry: dict[str, Any], room: _Room) -> None:
         self._entry = entry
-        self._function: Any = None
-        self._pointers: Any = None
         self._set_bytes = len(entry["buffers"]) * ctypes.sizeof(ctypes.c_void_p)
         self._turn = 0
+        self._checked = False
+        self._unfit: Exception | None = None
+        try:
+            self._load(room)
+        except (OSError, AttributeError, MemoryError) as error:
+            # Told when it is to run: that is when candidates are asked for.
+            self._unfit = error
 
     def run(self, calls: int, room: _Room, checker: ctypes.CDLL | None) -> float:
-        """Seconds of so many calls. Raises _Wrong if the result of the first one is, and OSError or
-        AttributeError if there is nothing to call."""
-        if self._function is None:
-            self._prepare(room, checker)
+        """Seconds of so many calls. Raises _Wrong if the result of the first one is, and OSError,
+        AttributeError or MemoryError if there is nothing to call."""
+        if self._unfit is not None:
+            raise self._unfit
+        if not self._checked:
+            self._first_call(room, checker)
         # Others have had the caches to themselves. A run of one call is long: that costs it little.
         if self._entry["fetch"] and calls > 1:
             self._fetch(calls + 1, room)
@@ -297,10 +305,9 @@ class _Candidate:
             for file in files:
                 room.operand(file, number % sets).fetch(room.operand(file, 0))
 
-    def _prepare(self, room: _Room, checker: ctypes.CDLL | None) -> None:
-        """Loads the kernel and calls it once. Raises _Wrong for its result."""
+    def _load(self, room: _Room) -> None:
+        """Loads the kernel and finds its buffers: nothing of it runs."""
         entry = self._entry
-        buffers = entry["buffers"]
         for library in entry["needed"]:
             # Candidates do not say where the functions are that they call.
             ctypes.CDLL(library, ctypes.RTLD_GLOBAL)
@@ -309,7 +316,7 @@ class _Candidate:
         function.argtypes = (ctypes.c_long, ctypes.c_void_p, ctypes.c_long, ctypes.c_long)
         sets = []
         for number in range(entry["sets"]):
-            for turn, buffer in enumerate(buffers):
+            for turn, buffer in enumerate(entry["buffers"]):
                 if "file" in buffer:
                     copy = number if buffer.get("copies") else 0
                     sets.append(room.operand(buffer["file"], copy))
@@ -317,14 +324,18 @@ class _Candidate:
                     sets.append(room.written(turn))
         # Twice over, so that a run may begin with any of them.
         addresses = [memory.address for memory in (*sets, *sets)]
-        pointers = (ctypes.c_void_p * len(addresses))(*addresses)
-        first = sets[: len(buffers)]
-        for memory, buffer in zip(first, buffers, strict=True):
+        self._pointers = (ctypes.c_void_p * len(addresses))(*addresses)
+        self._function, self._first = function, sets[: len(entry["buffers"])]
+
+    def _first_call(self, room: _Room, checker: ctypes.CDLL | None) -> None:
+        """Calls the kernel once. Raises _Wrong for its result."""
+        buffers = self._entry["buffers"]
+        for memory, buffer in zip(self._first, buffers, strict=True):
             if "file" not in buffer:
                 memory.forget(buffer["bytes"])
-        function(entry["number"], pointers, 1, 1)
-        self._function, self._pointers = function, pointers
-        for memory, buffer in zip(first, buffers, strict=True):
+        self._function(self._entry["number"], self._pointers, 1, 1)
+        self._checked = True
+        for memory, buffer in zip(self._first, buffers, strict=True):
             if not memory.is_guarded(buffer["bytes"]):
                 raise _Wrong("a store next to one of its buffers")
             if checker is not None and "expected" in buffer:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import os
 
 GUARD_BYTES = 64
 """In front of and behind every piece of memory; addresses are multiples of it."""
@@ -46,10 +47,13 @@ class Memory:
     @staticmethod
     def of_file(path: str, turn: int = 0) -> Memory:
         """The content of a file. Raises OSError."""
-        with open(path, "rb") as file:
-            content = file.read()
-        memory = Memory(len(content), turn)
-        memory._map[memory._offset : memory._offset + memory.size] = content
+        with open(path, "rb", buffering=0) as file:
+            size = os.fstat(file.fileno()).st_size
+            memory = Memory(size, turn)
+            with memoryview(memory._map)[memory._offset : memory._offset + size] as content:
+                done = 0
+                while done < size and (count := file.readinto(content[done:])):
+                    done += count
         return memory
 
     def copy(self, turn: int) -> Memory:
