@@ -39,6 +39,7 @@ from tensorgen.tune.compiler_cores import CompilerCores
 from tensorgen.tune.fields import one_line
 from tensorgen.tune.measurer import Measured, MeasureError, Measurer
 from tensorgen.tune.measuring_worker import MeasuringWorker
+from tensorgen.tune.operand_memory import OperandMemory
 from tensorgen.tune.outcome import (
     Crashed,
     NotBuilt,
@@ -118,7 +119,8 @@ class LocalMeasurer(Measurer):
             target, threads, self._place, strict=strict, drafts=drafts, cores=self._compilers,
             cache=cache,
         )  # fmt: skip
-        self._worker = MeasuringWorker()
+        self._memory = OperandMemory(self._place)
+        self._worker = MeasuringWorker(self._memory.file)
         self._operands: dict[bytes, TaskOperands] = {}
         self._under_way: Counter[bytes] = Counter()
 
@@ -137,6 +139,7 @@ class LocalMeasurer(Measurer):
         """Ends the threads and the process, and removes the folder."""
         self._builder.close()
         self._worker.close()
+        self._memory.close()
         self._folder.cleanup()
 
     def measure(
@@ -237,7 +240,9 @@ class LocalMeasurer(Measurer):
     def _operands_of(self, task: Task) -> TaskOperands:
         """The operands of a task, as those that were asked for last."""
         found = self._operands.pop(task.digest, None)
-        self._operands[task.digest] = TaskOperands(task, self._place) if found is None else found
+        self._operands[task.digest] = (
+            TaskOperands(task, self._memory, self._place) if found is None else found
+        )
         return self._operands[task.digest]
 
     def _forget_inputs(self) -> None:
@@ -258,23 +263,24 @@ class LocalMeasurer(Measurer):
         weights = 0
         buffers: list[dict[str, Any]] = []
         for position, buffer in enumerate(lowered.kernel.inputs):
-            file = (
-                operands.input_file(position, lowered.packing[position])
+            place = (
+                operands.input_place(position, lowered.packing[position])
                 if checked
-                else operands.filled_file(position, buffer.size)
+                else operands.filled_place(position, buffer.size)
             )
-            size = buffer.size * buffer.dtype.bytes
             fixed = task.constant[position]
-            weights += size if fixed else 0
-            buffers.append({"bytes": size, "file": str(file), "copies": fixed})
+            weights += place.size if fixed else 0
+            buffers.append(
+                {"bytes": place.size, "name": place.name, "offset": place.offset, "copies": fixed}
+            )
         for position, buffer in enumerate(lowered.kernel.outputs):
             entry: dict[str, Any] = {"bytes": buffer.size * buffer.dtype.bytes}
             buffers.append(entry | (operands.check_entry(position) if checked else {}))
         for buffer in lowered.kernel.scratch:
             buffers.append({"bytes": copies_bytes(lowered.kernel, buffer, self._threads)})
         beyond = WEIGHTS_BEYOND * self._target.l2_bytes
-        place = weights_place(traffic, self._target) if weights else WeightsPlace.NEAR
-        near = place is WeightsPlace.NEAR
+        come_from = weights_place(traffic, self._target) if weights else WeightsPlace.NEAR
+        near = come_from is WeightsPlace.NEAR
         sets = 1 if near else max(1, min(MOST_SETS, -(-beyond // weights)))
         return {
             "library": str(built.library),
@@ -282,7 +288,7 @@ class LocalMeasurer(Measurer):
             "function": built.function,
             "number": built.number,
             "sets": sets,
-            "fetch": place is not WeightsPlace.FAR,
+            "fetch": come_from is not WeightsPlace.FAR,
             "buffers": buffers,
         }
 
@@ -297,6 +303,7 @@ class LocalMeasurer(Measurer):
             "checker": str(self._checker),
             "rules": asdict(rules),
             "incumbent": has_incumbent,
+            "operand_bytes": self._memory.size,
             "candidates": entries,
         }
 

@@ -49,7 +49,7 @@ class Ended:
 
 
 class Child:
-    """The process for one request; `operand` gives the memory of a file and a copy."""
+    """The process for one request; `operand` gives the memory of a name and a copy."""
 
     def __init__(self, request: dict[str, Any], operand: Callable[[str, int], Memory]) -> None:
         self._patience = PATIENCE * float(request["limit_seconds"])
@@ -251,7 +251,7 @@ def written_sizes(request: dict[str, Any]) -> dict[int, int]:
     sizes: dict[int, int] = {}
     for candidate in request["candidates"]:
         for turn, buffer in enumerate(candidate["buffers"]):
-            if "file" not in buffer:
+            if "name" not in buffer:
                 sizes[turn] = max(sizes.get(turn, 0), buffer["bytes"])
     return sizes
 
@@ -300,10 +300,10 @@ class _Candidate:
     def _fetch(self, count: int, room: _Room) -> None:
         """Brings the weights of so many sets to the caches, those whose turn is last at last."""
         sets = self._entry["sets"]
-        files = [buffer["file"] for buffer in self._entry["buffers"] if buffer.get("copies")]
+        names = [buffer["name"] for buffer in self._entry["buffers"] if buffer.get("copies")]
         for number in range(self._turn, self._turn + min(count, sets)):
-            for file in files:
-                room.operand(file, number % sets).fetch(room.operand(file, 0))
+            for name in names:
+                room.operand(name, number % sets).fetch(room.operand(name, 0))
 
     def _load(self, room: _Room) -> None:
         """Loads the kernel and finds its buffers: nothing of it runs."""
@@ -317,9 +317,9 @@ class _Candidate:
         sets = []
         for number in range(entry["sets"]):
             for turn, buffer in enumerate(entry["buffers"]):
-                if "file" in buffer:
+                if "name" in buffer:
                     copy = number if buffer.get("copies") else 0
-                    sets.append(room.operand(buffer["file"], copy))
+                    sets.append(room.operand(buffer["name"], copy))
                 else:
                     sets.append(room.written(turn))
         # Twice over, so that a run may begin with any of them.
@@ -331,7 +331,7 @@ class _Candidate:
         """Calls the kernel once. Raises _Wrong for its result."""
         buffers = self._entry["buffers"]
         for memory, buffer in zip(self._first, buffers, strict=True):
-            if "file" not in buffer:
+            if "name" not in buffer:
                 memory.forget(buffer["bytes"])
         self._function(self._entry["number"], self._pointers, 1, 1)
         self._checked = True

@@ -14,7 +14,7 @@ import os
 GUARD_BYTES = 64
 """In front of and behind every piece of memory; addresses are multiples of it."""
 
-_GUARD = b"\xa5" * GUARD_BYTES
+GUARD = b"\xa5" * GUARD_BYTES
 _UNSET = 0xFF  # a pattern that is no number in any float type
 
 _HUGE_BYTES = 4 << 20
@@ -27,6 +27,12 @@ _STAGGER_LINES = 5
 _MOST_LINES = 32
 
 
+def stagger(turn: int) -> int:
+    """How many bytes into a page the memory of that turn begins: behind a guard, at a multiple of
+    64."""
+    return GUARD_BYTES * (1 + turn * _STAGGER_LINES % _MOST_LINES)
+
+
 class Memory:
     """`size` bytes at an `address` that is a multiple of 64, with guards around them.
 
@@ -35,14 +41,26 @@ class Memory:
     """
 
     def __init__(self, size: int, turn: int = 0) -> None:
-        self._offset = GUARD_BYTES * (1 + turn * _STAGGER_LINES % _MOST_LINES)
-        self.size = size
+        self._offset = stagger(turn)
         self._map = mmap.mmap(-1, self._offset + size + GUARD_BYTES)
         if size >= _HUGE_BYTES and hasattr(mmap, "MADV_HUGEPAGE"):
             self._map.madvise(mmap.MADV_HUGEPAGE)
+        self._found(size)
+        self._guard(size)
+
+    def _found(self, size: int) -> None:
+        """The memory is so many bytes from the offset in the map on."""
+        self.size = size
         self._start = ctypes.c_char.from_buffer(self._map)
         self.address = ctypes.addressof(self._start) + self._offset
-        self._guard(size)
+
+    @staticmethod
+    def part(whole: mmap.mmap, offset: int, size: int) -> Memory:
+        """A piece of a map that others have written, guards included."""
+        memory = Memory.__new__(Memory)
+        memory._map, memory._offset = whole, offset
+        memory._found(size)
+        return memory
 
     @staticmethod
     def of_file(path: str, turn: int = 0) -> Memory:
@@ -76,16 +94,14 @@ class Memory:
     def is_guarded(self, size: int) -> bool:
         """Whether nobody stored next to the first `size` bytes."""
         before, behind = self._offset - GUARD_BYTES, self._offset + size
-        return (
-            self._map[before : self._offset] == _GUARD
-            and self._map[behind : behind + GUARD_BYTES] == _GUARD
-        )
+        around = (self._map[before : self._offset], self._map[behind : behind + GUARD_BYTES])
+        return around == (GUARD, GUARD)
 
     def _guard(self, size: int) -> None:
-        self._map[self._offset - GUARD_BYTES : self._offset] = _GUARD
-        self._map[self._offset + size : self._offset + size + GUARD_BYTES] = _GUARD
+        self._map[self._offset - GUARD_BYTES : self._offset] = GUARD
+        self._map[self._offset + size : self._offset + size + GUARD_BYTES] = GUARD
 
     def close(self) -> None:
-        """Gives the memory back."""
+        """Gives the memory back: not of a part, which is of others."""
         del self._start
         self._map.close()

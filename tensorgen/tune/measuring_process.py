@@ -1,26 +1,28 @@
 """Runs candidates and times them; for a process of its own, not to be imported by others.
 
-What it does: loads operands once, forks a process for each request, has it check and run the
-kernels as the race asks for, and starts another one where a kernel ends it, so that a crash or a
-hang costs the kernel that caused it. What it does not: compile, or know what kernels compute.
+What it does: maps the operands, forks a process for each request, has it check and run the kernels
+as the race asks for, and starts another one where a kernel ends it, so that a crash or a hang costs
+the kernel that caused it. What it does not: compile, or know what kernels compute.
 
 It needs the standard library alone: it starts in milliseconds, has one thread and no OpenMP
 runtime, and may therefore fork. Requests and replies are lines of JSON on standard input and
 output:
 
     {"threads": t, "cores": [c, …], "spare_bytes": b, "limit_seconds": s, "checker": path,
-     "rules": {…}, "incumbent": true,
+     "rules": {…}, "incumbent": true, "operand_bytes": b,
      "candidates": [{"library": path, "needed": [path, …], "function": name, "number": n,
                      "sets": n, "fetch": true,
-                     "buffers": [{"bytes": b, "file": path, "copies": true},
+                     "buffers": [{"bytes": b, "name": name, "offset": o, "copies": true},
                                  {"bytes": b, "expected": path, "check": name, "count": n,
                                   "absolute": a, "relative": r, "allowed": n}, {"bytes": b}]}]}
     {}
 
     {"results": [{"runs": [s, …], "lost": false, "status": "", "text": ""}, …]}
 
-The empty reply says that operands are read and nothing has run: an empty line lets it begin.
-Libraries that a candidate's needs are loaded first. Calls take turns with `sets` copies of a
+Operands are parts of the file that is open under the number given to `main` (`operand_memory`), of
+which so many bytes are there; no two have had one name. The empty reply says that they are mapped,
+candidates are loaded and nothing has run: an empty line lets it begin. Libraries that a candidate's
+needs are loaded first. Calls take turns with `sets` copies of a
 kernel's weights. With `fetch`, before a run these are read and there is a call that is not timed.
 The first candidate of a request with an incumbent is that. The end of the input ends the process.
 """
@@ -28,10 +30,11 @@ The first candidate of a request with an incumbent is that. The end of the input
 from __future__ import annotations
 
 import json
+import mmap
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from typing import Any
 
 from tensorgen.tune.measuring_child import MOST_TURNS, Child, Ended
@@ -39,14 +42,14 @@ from tensorgen.tune.measuring_memory import Memory
 from tensorgen.tune.race import RaceRules, Runner, Timing, Turn, race
 
 KEPT_BYTES = 1 << 30
-"""Operands that the current request does not need are kept up to this size."""
+"""Copies that the current request does not need are kept up to this size."""
 
 
-def main() -> None:
-    """Answers requests until there are no more."""
+def main(file: int) -> None:
+    """Answers requests until there are no more; the file has the operands."""
     # Who waits for us may be interrupted, and then ends us.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    operands = Operands()
+    operands = Operands(file)
     while line := sys.stdin.readline():
         reply: dict[str, Any]
         try:
@@ -69,37 +72,51 @@ def _say(reply: dict[str, Any]) -> None:
 
 
 class Operands:
-    """The operands read so far, by file and number of the copy."""
+    """The operands of a request: parts of a file that is mapped, and what was made of them and read
+    so far, by name and number of the copy."""
 
-    def __init__(self) -> None:
+    def __init__(self, file: int) -> None:
+        self._file = file
+        self._map: mmap.mmap | None = None
+        self._parts: dict[str, Memory] = {}
         self._kept: dict[tuple[str, int], Memory] = {}
 
     def prepare(self, request: dict[str, Any]) -> None:
-        """Reads what a request needs, and lets go of what it does not if there is too much."""
-        needed: dict[tuple[str, int], int] = {}
+        """Finds what a request needs, and lets go of what it does not if there is too much."""
+        self._parts.clear()
+        if self._map is None or len(self._map) < request["operand_bytes"]:
+            # What a kernel stores there stays in its process.
+            self._map = mmap.mmap(self._file, request["operand_bytes"], flags=mmap.MAP_PRIVATE)
+        copies: dict[tuple[str, int], int] = {}
+        results: dict[str, int] = {}
         for candidate in request["candidates"]:
             for turn, buffer in enumerate(candidate["buffers"]):
-                for path in (buffer.get("file"), buffer.get("expected")):
-                    copies = candidate["sets"] if buffer.get("copies") else 1
-                    if path is not None:
-                        needed |= {(path, copy): turn for copy in range(copies)}
+                if "name" in buffer:
+                    name = buffer["name"]
+                    self._parts[name] = Memory.part(self._map, buffer["offset"], buffer["bytes"])
+                    count = candidate["sets"] if buffer["copies"] else 1
+                    copies |= {(name, copy): turn for copy in range(1, count)}
+                if "expected" in buffer:
+                    results[buffer["expected"]] = turn
+        self._let_go({*copies, *((path, 0) for path in results)})
+        for (name, copy), turn in copies.items():
+            if (name, copy) not in self._kept:
+                self._kept[name, copy] = self._parts[name].copy(turn + copy)
+        for path, turn in results.items():
+            if (path, 0) not in self._kept:
+                self._kept[path, 0] = Memory.of_file(path, turn)
+
+    def _let_go(self, needed: Set[tuple[str, int]]) -> None:
         kept = sum(memory.size for memory in self._kept.values())
         for key in list(self._kept):
             if kept > KEPT_BYTES and key not in needed:
                 memory = self._kept.pop(key)
                 kept -= memory.size
                 memory.close()
-        for key, turn in needed.items():
-            if key not in self._kept:
-                path, copy = key
-                first = self._kept.get((path, 0))
-                self._kept[key] = (
-                    Memory.of_file(path, turn) if first is None else first.copy(turn + copy)
-                )
 
-    def at(self, path: str, copy: int) -> Memory:
-        """A copy of what a file held."""
-        return self._kept[path, copy]
+    def at(self, name: str, copy: int) -> Memory:
+        """A copy of an operand, or of what a file held."""
+        return self._parts[name] if name in self._parts and not copy else self._kept[name, copy]
 
 
 class _Runs:
@@ -166,7 +183,3 @@ def answer(
         }
         for runner in runners
     ]
-
-
-if __name__ == "__main__":
-    main()

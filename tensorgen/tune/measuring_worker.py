@@ -22,7 +22,7 @@ _PROGRAM = """
 import sys
 sys.path.insert(0, sys.argv[1])
 from tensorgen.tune.measuring_process import main
-main()
+main(int(sys.argv[2]))
 """
 _READY = "{}\n"
 _ROOT = Path(__file__).resolve().parent.parent.parent
@@ -30,9 +30,10 @@ _STOP_SECONDS = 2.0
 
 
 class MeasuringWorker:
-    """A process that measures on request, one request at a time."""
+    """A process that measures on request, one request at a time, on operands in an open file."""
 
-    def __init__(self) -> None:
+    def __init__(self, operands: int) -> None:
+        self._operands = operands
         self._process: subprocess.Popen[str] | None = None
 
     def ask(
@@ -61,7 +62,7 @@ class MeasuringWorker:
     def _answer(self, line: str, timed: Callable[[], AbstractContextManager[None]]) -> str:
         """One line; nothing if the process ended."""
         if self._process is None:
-            self._process = _started()
+            self._process = _started(self._operands)
         process = self._process
         try:
             answer = _said(process, line)
@@ -104,9 +105,9 @@ def _said(process: subprocess.Popen[str], line: str) -> str:
     return process.stdout.readline()
 
 
-def _started() -> subprocess.Popen[str]:
+def _started(operands: int) -> subprocess.Popen[str]:
     # Isolated, and with the standard library alone: it starts in milliseconds.
-    command = (sys.executable, "-I", "-S", "-c", _PROGRAM, str(_ROOT))
+    command = (sys.executable, "-I", "-S", "-c", _PROGRAM, str(_ROOT), str(operands))
     try:
         return subprocess.Popen(
             command,
@@ -116,6 +117,7 @@ def _started() -> subprocess.Popen[str]:
             env=spinning_environment(),
             encoding="utf-8",
             process_group=0,
+            pass_fds=(operands,),
         )
     except OSError as error:
         raise MeasureError(

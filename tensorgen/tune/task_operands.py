@@ -1,7 +1,7 @@
-"""The operands of tasks as files, for the process that measures.
+"""The operands of tasks, for the process that measures.
 
-What it does: writes inputs, relaid inputs and expected results of a task to a folder, each once.
-What it does not: remove the folder.
+What it does: writes inputs and relaid inputs of a task to memory that this process maps, and
+expected results to a folder, each once. What it does not: remove the folder.
 """
 
 from __future__ import annotations
@@ -16,51 +16,56 @@ import numpy as np
 
 from tensorgen.expr import TensorExpr
 from tensorgen.task import Task
+from tensorgen.tune.operand_memory import OperandMemory, Place
 from tensorgen.tune.operands import expected_results, packed, seeded_inputs, tolerance
 from tensorgen.tune.result_check import check_name
 from tensorgen.types import Array, dtype_of
 
 
 class TaskOperands:
-    """The files of one task in a folder. One thread may make them while another one asks."""
+    """Those of one task. One thread may make them while another one asks."""
 
-    def __init__(self, task: Task, folder: Path) -> None:
+    def __init__(self, task: Task, memory: OperandMemory, folder: Path) -> None:
         self._task = task
+        self._memory = memory
         self._folder = folder
         self._inputs: tuple[Array, ...] | None = None
-        self._files: dict[tuple[int, bytes], Path] = {}
+        self._places: dict[tuple[int, bytes], Place] = {}
         self._expected: tuple[dict[str, Any], ...] | None = None
         self._lock = Lock()
         self.input_bytes = 0
-        """Of all files of inputs."""
+        """Of all inputs in memory."""
 
     def prepare(self, packings: Sequence[TensorExpr | None]) -> None:
-        """Makes the files for a kernel that reads its inputs relaid like this. Raises OSError, as
-        all that follow."""
+        """Makes what there is to read and compare for a kernel that reads its inputs relaid like
+        this. Raises OSError, as all that follow."""
         self.check_entry(0)
         for position, packing in enumerate(packings):
-            self.input_file(position, packing)
+            self.input_place(position, packing)
 
-    def input_file(self, position: int, packing: TensorExpr | None) -> Path:
-        """The file of an input as a kernel reads it."""
+    def input_place(self, position: int, packing: TensorExpr | None) -> Place:
+        """Where an input is as a kernel reads it."""
         key = (position, b"" if packing is None else packing.digest)
-        name = f"input-{position}-{key[1].hex()[:16]}"
-        return self._file(key, name, lambda array: packed(packing, array))
+        return self._place(key, lambda array: packed(packing, array))
 
-    def filled_file(self, position: int, size: int) -> Path:
-        """The file of an input of so many elements, to time a kernel whose result does not count:
+    def filled_place(self, position: int, size: int) -> Place:
+        """Where an input of so many elements is, to time a kernel whose result does not count:
         relaying large weights takes long."""
         key = (position, size.to_bytes(8, "little"))
-        return self._file(key, f"filled-{position}-{size}", lambda array: np.resize(array, size))
+        return self._place(key, lambda array: np.resize(array, size))
 
-    def _file(self, key: tuple[int, bytes], name: str, content: Callable[[Array], Array]) -> Path:
-        """The file of what becomes of an input, written if there is none."""
+    def _place(self, key: tuple[int, bytes], content: Callable[[Array], Array]) -> Place:
+        """Where what becomes of an input is, written if it is nowhere."""
         with self._lock:
-            if key not in self._files:
-                array = content(self._seeded()[key[0]])
-                self._files[key] = self._written(name, array)
+            if key not in self._places:
+                position, _ = key
+                array = np.ascontiguousarray(content(self._seeded()[position]))
+                # Types that a buffer does not know are bytes, too.
+                self._places[key] = self._memory.put(
+                    array.reshape(-1).view(np.uint8).data, position
+                )
                 self.input_bytes += array.nbytes
-            return self._files[key]
+            return self._places[key]
 
     def _seeded(self) -> tuple[Array, ...]:
         if self._inputs is None:
@@ -85,11 +90,11 @@ class TaskOperands:
             return self._expected[position]
 
     def remove_inputs(self) -> None:
-        """Removes the files of inputs: many, and made faster than expected results."""
+        """Removes inputs: many, and made faster than expected results."""
         with self._lock:
-            for path in self._files.values():
-                path.unlink(missing_ok=True)
-            self._files.clear()
+            for place in self._places.values():
+                self._memory.remove(place)
+            self._places.clear()
             self._inputs, self.input_bytes = None, 0
 
     def _written(self, name: str, array: Array) -> Path:
