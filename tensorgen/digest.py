@@ -28,6 +28,12 @@ def digest_of_digests(first: tuple[str, ...], digests: Iterable[bytes]) -> bytes
     return hashlib.blake2b(encoded, digest_size=DIGEST_BYTES).digest()
 
 
+@lru_cache(maxsize=1 << 14)
+def remembered_digest(*parts: bytes | str) -> bytes:
+    """`content_digest` of what comes again and again."""
+    return content_digest(*parts)
+
+
 @lru_cache(maxsize=1024)
 def _encoded_words(words: tuple[str, ...]) -> bytes:
     return _encoded(words)

@@ -29,7 +29,7 @@ from typing import Union, assert_never
 
 import numpy as np
 
-from tensorgen.digest import Identified, content_digest, digest_of_digests
+from tensorgen.digest import Identified, content_digest, digest_of_digests, remembered_digest
 from tensorgen.scalar_ops import SCALAR_OP, ScalarOp
 from tensorgen.sizes import Size
 from tensorgen.types import (
@@ -124,7 +124,7 @@ class Const(_Term):
             bits = struct.pack("<d", value)
         else:
             bits = str(value if isinstance(value, Size) else int(value)).encode()
-        object.__setattr__(self, "digest", content_digest("const", self.dtype.name, bits))
+        object.__setattr__(self, "digest", remembered_digest("const", self.dtype.name, bits))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -138,7 +138,9 @@ class Axis(_Term):
     digest: bytes = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "digest", content_digest("axis", self.position, self.extent))
+        object.__setattr__(
+            self, "digest", remembered_digest("axis", str(self.position), str(self.extent))
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -157,7 +159,9 @@ class Load(_Term):
         object.__setattr__(
             self,
             "digest",
-            content_digest("load", self.operand, str(self.type), *(i.digest for i in self.indices)),
+            digest_of_digests(
+                ("load", str(self.operand), str(self.type)), [i.digest for i in self.indices]
+            ),
         )
 
 
@@ -197,7 +201,9 @@ class Cast(_Term):
 
     def __post_init__(self) -> None:
         object.__setattr__(
-            self, "digest", content_digest("cast", self.dtype.name, int(self.bits), self.arg.digest)
+            self,
+            "digest",
+            digest_of_digests(("cast", self.dtype.name, str(int(self.bits))), (self.arg.digest,)),
         )
 
 
@@ -218,8 +224,8 @@ class Select(_Term):
         object.__setattr__(
             self,
             "digest",
-            content_digest(
-                "select", self.condition.digest, self.then.digest, self.otherwise.digest
+            digest_of_digests(
+                ("select",), (self.condition.digest, self.then.digest, self.otherwise.digest)
             ),
         )
 

@@ -457,8 +457,8 @@ class TileLowering(TileReads):
                 )
             )
         step.extend(prefetches(self, row, column, point, block))
-        for i, group in enumerate(accumulators):
-            buffer, index = self.row_element(row, i, point)
+        buffer, elements = self.row_elements(row, point)
+        for group, index in zip(accumulators, elements, strict=True):
             step.append(Fill(left, buffer.at(index)))
             step.extend(
                 MultiplyAdd(target, left, register)

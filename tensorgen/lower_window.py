@@ -12,7 +12,7 @@ the result share. Either way the order in which an element is summed depends on 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
@@ -56,7 +56,7 @@ from tensorgen.loop import (
 from tensorgen.lower_loops import Span, replace_axes, spans
 from tensorgen.parameters import parameter_buffers
 from tensorgen.schedule import ColumnRun, ScheduleError, WindowTile
-from tensorgen.simplify import Shifted, simplify
+from tensorgen.simplify import Shifted, affine, simplify
 from tensorgen.task import Task
 from tensorgen.types import TensorType, int64
 from tensorgen.vector_epilogue import VectorEpilogue, stays_in_registers
@@ -255,6 +255,7 @@ class _WindowLowering:
         """The sum of taps times weights, one group of columns of the window after the other."""
         window, taps = self.window, self._registers(tile)
         first = self._first_tap(tile, point)
+        weight_at = self._weights_at(tile, weight, point)
         kernel_rows = window.rows.kernel.extent
         weights: dict[tuple[int, int], Register] = {}
         steps: list[Stmt] = []
@@ -265,9 +266,9 @@ class _WindowLowering:
                 for k in needed:
                     name = f"weight_{position * kernel_rows + k}"
                     weights[position, k] = Register(name, window.dtype, tile.lanes)
-                    place = {**point, window.rows.kernel: const(k, int64)}
-                    place[window.columns.kernel] = const(column, int64)
-                    steps.append(self._weight(tile, weight, weights[position, k], place))
+                    steps.append(
+                        self._weight(tile, weight, weights[position, k], weight_at(k, column))
+                    )
             for pairs in self._plane_rows(tile):
                 shared = len(pairs) > 1
                 loaded = self._taps(tile, taps, pairs[0], group, first, shared=shared)
@@ -280,12 +281,29 @@ class _WindowLowering:
         registers = dict.fromkeys((*weights.values(), taps.target, taps.low, taps.high))
         return tuple(steps), tuple(registers)
 
-    def _weight(
-        self, tile: _Tile, weight: Load, register: Register, place: dict[Axis, Expr]
-    ) -> Stmt:
+    def _weights_at(
+        self, tile: _Tile, weight: Load, point: dict[Axis, Expr]
+    ) -> Callable[[int, int], Expr]:
+        """Where the weight of a tap in a row and a column of the window is, for the first element
+        of a tile."""
+        window, zero = self.window, const(0, int64)
+        place = {**point, **self._cell(tile, zero, zero)}
+        rows, columns = window.rows.kernel, window.columns.kernel
+
+        def index(k: int, column: int) -> Expr:
+            tap = {rows: const(k, int64), columns: const(column, int64)}
+            return replace_axes(weight.indices[0], {**place, **tap})
+
+        form = affine(weight.indices[0])
+        down, across = form.step(rows), form.step(columns)
+        if down is None or across is None:
+            return index
+        first = Shifted.of(index(0, 0))
+        return lambda k, column: first.by(k * down + column * across)
+
+    def _weight(self, tile: _Tile, weight: Load, register: Register, index: Expr) -> Stmt:
         """Bring the weights of one tap into a register: one for all columns, or one for each."""
-        place = {**place, **self._cell(tile, const(0, int64), const(0, int64))}
-        buffer, index = self.inputs[weight.operand], replace_axes(weight.indices[0], place)
+        buffer = self.inputs[weight.operand]
         if self.window.weighs_columns:
             return VectorLoad(register, buffer, index, tile.count)
         return Fill(register, buffer.at(index))
@@ -409,7 +427,7 @@ class _WindowLowering:
         if not stays_in_registers(self.window, self.output):
             return self._finish_elements(tile, accumulators), ()
         zero = const(0, int64)
-        epilogue = VectorEpilogue(self.window, self.inputs, tile.lanes, tile.count, {}, [], [])
+        epilogue = VectorEpilogue(self.window, self.inputs, tile.lanes, tile.count)
         for r, register in enumerate(accumulators):
             place = {**self.axes, **self._cell(tile, const(r, int64), zero)}
             value = epilogue.value(self.window.epilogue, register, place)

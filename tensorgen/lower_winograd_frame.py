@@ -42,11 +42,7 @@ class Frame:
     @cached_property
     def grids(self) -> tuple[FilterGrid, FilterGrid]:
         """The filtered axes, outer and inner."""
-        made = [
-            FilterGrid.of(window, results)
-            for window, results in zip(self.form.filtered, self.schedule.results, strict=True)
-        ]
-        return (TRIVIAL, made[0]) if len(made) == 1 else (made[0], made[1])
+        return grids_of(self.form, self.schedule.results)
 
     @property
     def points(self) -> int:
@@ -261,6 +257,14 @@ def where(
     if condition == const(True, condition.dtype):
         return body
     return (If(condition, body, otherwise),)
+
+
+def grids_of(form: FilteredContraction, results: Sequence[int]) -> tuple[FilterGrid, FilterGrid]:
+    """The filtered axes, outer and inner, with so many results of each at once."""
+    made = [
+        FilterGrid.of(window, count) for window, count in zip(form.filtered, results, strict=True)
+    ]
+    return (TRIVIAL, made[0]) if len(made) == 1 else (made[0], made[1])
 
 
 def axes_size(axes: Sequence[Axis]) -> int:

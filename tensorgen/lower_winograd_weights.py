@@ -2,41 +2,50 @@
 
 from __future__ import annotations
 
-from functools import reduce
+from functools import lru_cache, reduce
 from operator import add
 
 from tensorgen.expr import Axis, Expr, Tensor, TensorExpr, cast, compute, const, minimum, select
 from tensorgen.lower_loops import replace_axes
-from tensorgen.lower_winograd_frame import Frame
+from tensorgen.lower_winograd_frame import Frame, axes_size, grids_of
 from tensorgen.types import TensorType, float64
-from tensorgen.winograd import FilterGrid, coordinates
+from tensorgen.winograd import FilteredContraction, FilterGrid, coordinates
 
 
 def filtered_weights(frame: Frame, original: TensorType) -> TensorExpr:
     """G g G^T as an expression over the flattened weights, computed in double precision. A part
     that is a tap shorter than others ends with a tap of weight 0."""
-    form = frame.form
-    outer, inner = frame.grids
-    factor = frame.contraction.factors[form.weights]
+    return _filtered_weights(frame.form, frame.schedule.results, frame.width, original)
+
+
+@lru_cache(maxsize=256)
+def _filtered_weights(
+    form: FilteredContraction, results: tuple[int, ...], width: int, original: TensorType
+) -> TensorExpr:
+    """The same, made once for all schedules that filter so many results at once, in blocks of so
+    many features."""
+    outer, inner = grids_of(form, results)
+    factor = form.contraction.factors[form.weights]
+    features = axes_size(form.features)
     source = Tensor(0, TensorType(original.dtype, (original.size,)))
     taps = () if form.window is None else (form.window.tap,)
     shape = (
         *(axis.extent for axis in form.batch),
-        frame.feature_blocks,
+        -(-features // width),
         outer.points,
         inner.points,
         *(axis.extent for axis in taps),
         inner.part_count,
         outer.part_count,
         *(axis.extent for axis in form.channels),
-        frame.width,
+        width,
     )
 
     def element(*indices: Expr) -> Expr:
         batch = indices[: len(form.batch)]
         block, down, across, *rest = indices[len(form.batch) :]
         deep, (beside, below, *summed, place) = rest[: len(taps)], rest[len(taps) :]
-        feature = block * frame.width + place
+        feature = block * width + place
         values: dict[Axis, Expr] = dict(zip(form.batch, batch, strict=True))
         values.update(zip((*taps, *form.channels), (*deep, *summed), strict=True))
         extents = [axis.extent for axis in form.features]
@@ -64,9 +73,9 @@ def filtered_weights(frame: Frame, original: TensorType) -> TensorExpr:
             add, (row * _coefficient(outer, down, below, i) for i, row in enumerate(rows))
         )
         value = cast(total, original.dtype)
-        if frame.features % frame.width == 0:
+        if features % width == 0:
             return value
-        return select(feature < frame.features, value, const(0, original.dtype))
+        return select(feature < features, value, const(0, original.dtype))
 
     return compute(shape, element)
 

@@ -30,6 +30,7 @@ from tensorgen.expr import (
     TensorExpr,
     apply,
     const,
+    free_axes,
     map_children,
 )
 from tensorgen.types import boolean, int64, integer_range
@@ -64,6 +65,13 @@ class Affine:
     def coefficient(self, atom: Expr) -> int:
         """The factor of an atom; 0 if it does not occur."""
         return next((factor for term, factor in self.terms if term == atom), 0)
+
+    def step(self, axis: Axis) -> int | None:
+        """How much the term grows from one value of an axis to the next; None if that differs."""
+        for atom, _ in self.terms:
+            if atom != axis and not isinstance(atom, Axis) and axis in free_axes(atom):
+                return None
+        return self.coefficient(axis)
 
     def scaled(self, factor: int) -> Affine:
         return _affine(((atom, c * factor) for atom, c in self.terms), self.constant * factor)

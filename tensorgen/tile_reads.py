@@ -11,7 +11,7 @@ from tensorgen.lower_loops import replace_axes
 from tensorgen.packing import length_of, panel_axes, row_major
 from tensorgen.prologue import Slab
 from tensorgen.schedule import RegisterTile, VectorSource
-from tensorgen.simplify import Affine, simplify
+from tensorgen.simplify import Affine, Shifted, simplify
 from tensorgen.tile_runs import Block
 
 
@@ -63,6 +63,26 @@ class TileReads:
             return buffer, simplify((tile * length + position) * width)
         values = {**self.axes, **point, self.roles.vectors[-1]: column.start}
         return buffer, replace_axes(factor.expr, values)
+
+    def row_elements(self, row: Block, point: dict[Axis, Expr]) -> tuple[Buffer, tuple[Expr, ...]]:
+        """Buffer and flat indices of the broadcast elements in the rows of a tile."""
+        buffer, first = self.row_element(row, 0, point)
+        step = self._row_step()
+        if step is None:
+            others = (self.row_element(row, i, point)[1] for i in range(1, row.length))
+            return buffer, (first, *others)
+        shifted = Shifted.of(first)
+        return buffer, (first, *(shifted.by(i * step) for i in range(1, row.length)))
+
+    def _row_step(self) -> int | None:
+        """From a row of a tile to the next one, in elements; None if that is not the same for all
+        rows."""
+        if self.row_panel is not None or self.schedule.row_packed:
+            return 1
+        if not self.roles.rows:
+            return 0
+        _, factor = self.read(1 - self.schedule.vector_operand)
+        return factor.step(self.roles.rows[-1])
 
     def row_element(self, row: Block, i: int, point: dict[Axis, Expr]) -> tuple[Buffer, Expr]:
         """Buffer and flat index of the broadcast element in row `i` of a tile."""

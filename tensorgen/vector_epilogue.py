@@ -6,7 +6,7 @@ What it does not: epilogues with functions or conversions, which go element by e
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tensorgen.expr import Apply, Axis, Const, Expr, Load, Reduce, free_axes, substitute, walk
 from tensorgen.loop import Buffer, Fill, Register, Stmt, VectorApply, VectorLoad
@@ -29,15 +29,19 @@ class VectorEpilogue:
     inputs: tuple[Buffer, ...]
     lanes: int
     count: int
-    known: dict[Expr, Register]
-    registers: list[Register]
-    statements: list[Stmt]
+    known: dict[Expr, Register] = field(default_factory=dict)
+    uniform: dict[Expr, bool] = field(default_factory=dict)
+    registers: list[Register] = field(default_factory=list)
+    statements: list[Stmt] = field(default_factory=list)
 
     def value(self, term: Expr, accumulator: Register, place: dict[Axis, Expr]) -> Register:
         """The register that holds a term for one row of the tile."""
         if isinstance(term, Load) and term.operand == self.window.window_operand:
             return accumulator
-        if _is_uniform(term, self.window):
+        uniform = self.uniform.get(term)
+        if uniform is None:
+            uniform = self.uniform[term] = _is_uniform(term, self.window)
+        if uniform:
             scalar = self._located(replace_axes(term, place))
             if scalar not in self.known:
                 self.known[scalar] = self._register()
