@@ -84,7 +84,9 @@ class Operands:
     def prepare(self, request: dict[str, Any]) -> None:
         """Finds what a request needs, and lets go of what it does not if there is too much."""
         self._parts.clear()
-        if self._map is None or len(self._map) < request["operand_bytes"]:
+        mapped = 0 if self._map is None else len(self._map)
+        # Nothing is there before the first operand: kernels need not have any.
+        if mapped < request["operand_bytes"]:
             # What a kernel stores there stays in its process.
             self._map = mmap.mmap(self._file, request["operand_bytes"], flags=mmap.MAP_PRIVATE)
         copies: dict[tuple[str, int], int] = {}
@@ -93,6 +95,7 @@ class Operands:
             for turn, buffer in enumerate(candidate["buffers"]):
                 if "name" in buffer:
                     name = buffer["name"]
+                    assert self._map is not None, "operands are there"
                     self._parts[name] = Memory.part(self._map, buffer["offset"], buffer["bytes"])
                     count = candidate["sets"] if buffer["copies"] else 1
                     copies |= {(name, copy): turn for copy in range(1, count)}

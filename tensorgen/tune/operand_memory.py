@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -35,11 +36,7 @@ class OperandMemory:
     """Places for operands in one file, for any thread. Close it."""
 
     def __init__(self, folder: Path) -> None:
-        if hasattr(os, "memfd_create"):
-            self._file = os.memfd_create("tasor-operands")
-        else:
-            with tempfile.TemporaryFile(dir=folder) as file:
-                self._file = os.dup(file.fileno())
+        self._file = _nameless_file(folder)
         self._lock = Lock()
         self._names = count()
         self._free = [(0, _ANY)]
@@ -105,3 +102,13 @@ class OperandMemory:
                 else:
                     free.append((start, size))
             self._free = free
+
+
+def _nameless_file(folder: Path) -> int:
+    """The descriptor of a new file: in memory, or in the folder where the system has no such files
+    or refuses them, as sandboxes may. Raises OSError."""
+    if hasattr(os, "memfd_create"):
+        with suppress(OSError):
+            return os.memfd_create("tasor-operands")
+    with tempfile.TemporaryFile(dir=folder) as file:
+        return os.dup(file.fileno())

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from tensorgen.build import BuildError, build_library, find_compiler, supports_openmp
+from tensorgen.expr import cast, compute
 from tensorgen.module_spec import Kernel
 from tensorgen.schedule import Lanes, Loops, RowStages, Schedule
 from tensorgen.sketch import default_schedule
@@ -36,6 +37,7 @@ from tensorgen.tune.outcome import (
     seconds_of,
 )
 from tensorgen.tune.task_operands import TaskOperands
+from tensorgen.types import float32
 from tests.contraction_tasks import convolution, matmul, padded, with_epilogue
 from tests.contraction_tiles import candidates
 
@@ -249,6 +251,14 @@ def test_inputs_stay_while_somebody_waits_for_them(
         figure(second().incumbent)
         assert kept() == [False, True]
         figure(measurer.measure(TASK, [], tile).incumbent)
+
+
+def test_a_kernel_without_operands_is_measured(fresh: LocalMeasurer) -> None:
+    """Also as the first one of all, when no operand has been anywhere."""
+    numbers = compute((40,), lambda i: cast(i, float32))
+    task = Task((), (numbers,), (0,), ())
+    schedule = default_schedule(task, HOST, 1)
+    figure(fresh.measure(task, [], schedule).incumbent)
 
 
 def test_a_part_of_the_header_that_lacks_something_is_made_up_for(

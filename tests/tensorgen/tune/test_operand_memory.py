@@ -14,16 +14,22 @@ from tensorgen.tune.measuring_memory import GUARD, Memory
 from tensorgen.tune.operand_memory import OperandMemory, Place
 
 
-@pytest.fixture(params=["in memory", "on disk"])
+@pytest.fixture(params=["in memory", "on disk", "refused in memory"])
 def memory(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[OperandMemory]:
     if request.param == "on disk":
         monkeypatch.delattr(os, "memfd_create", raising=False)
+    if request.param == "refused in memory":
+        monkeypatch.setattr(os, "memfd_create", refused, raising=False)
     operands = OperandMemory(tmp_path)
     yield operands
     operands.close()
     assert not list(tmp_path.iterdir())
+
+
+def refused(name: str) -> int:
+    raise OSError(38, "Function not implemented")
 
 
 def parts(memory: OperandMemory, places: list[Place]) -> list[Memory]:
