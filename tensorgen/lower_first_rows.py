@@ -133,8 +133,8 @@ class _Vector:
         lanes, dtype = tiles.schedule.lanes, tiles.contraction.dtype
         vector, element = Register("vector_0", dtype, lanes), Register("element", dtype, lanes)
         body: list[Stmt] = [VectorLoad(vector, panel, place, lanes, kept=True)]
-        for i, register in enumerate(sums):
-            buffer, index = tiles.row_element(row, i, point)
+        buffer, elements = tiles.row_elements(row, point)
+        for register, index in zip(sums, elements, strict=True):
             body += (Fill(element, buffer.at(index)), MultiplyAdd(register, element, vector))
         loop = For(step, tuple(body), LoopKind.ROLLED)
         return Declare((vector, element), (loop,))

@@ -175,14 +175,22 @@ class Core:
         the second cache, each time that they are read."""
         return amount * self._byte_cycles(max(amount, of))
 
+    @property
+    def shared_bytes(self) -> float:
+        """Bytes of the cache beyond the second one that may be counted on."""
+        size, _ = self.far[0]
+        return size
+
+    def memory_cycles(self, amount: float) -> float:
+        """Cycles in which so many bytes arrive from main memory."""
+        _, rate = self.far[-1]
+        return amount / rate
+
     def again_cycles(self, amount: float, beside: float) -> float:
         """Cycles in which so many bytes arrive that are read again and again, so many others beside
         them each time: from main memory where the shared cache does not hold all of these."""
-        held, _ = self.far[0]
-        if amount + beside <= held:
-            return self.far_cycles(amount)
-        _, rate = self.far[-1]
-        return amount / rate
+        held = amount + beside <= self.shared_bytes
+        return self.far_cycles(amount) if held else self.memory_cycles(amount)
 
     def first_cycles(self, amount: float, of: float = 0.0) -> float:
         """Cycles in which so many bytes of constants, or a part `of` so many, arrive for the first

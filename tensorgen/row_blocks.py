@@ -75,9 +75,8 @@ def panels_in_groups(
     if schedule.source is not VectorSource.PACKED or work.outer_columns > 1 or not again:
         return None
     width = schedule.vectors * schedule.lanes
-    held, _ = core.far[0]
     panels = -(-work.columns // width)
-    groups = -(-work.vector_bytes // int(GROUP_SHARE * held))
+    groups = -(-work.vector_bytes // int(GROUP_SHARE * core.shared_bytes))
     group = -(-panels // groups)
     block = _near_block(work, schedule, core, threads)
     if group < LEAST_READERS or block >= work.rows:
@@ -117,11 +116,9 @@ def far_again_cycles(work: TiledWork, schedule: RegisterTile, core: Core, thread
         passing = min(passing, threads * block)
     elif block:
         turns = -(-panels // schedule.panel_group) if schedule.panel_group else 1
-    held, _ = core.far[0]
-    if passing + beside <= held:
+    if passing + beside <= core.shared_bytes:
         return 0.0
-    _, rate = core.far[-1]
-    return EXPOSED * again / rate * (turns - 1) / threads
+    return EXPOSED * core.memory_cycles(again) * (turns - 1) / threads
 
 
 def _panel_bytes(work: TiledWork, schedule: RegisterTile) -> int:

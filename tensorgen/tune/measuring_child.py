@@ -242,6 +242,7 @@ class _Room:
         """The memory for the parameter at a position."""
         if turn not in self._written:
             self._written[turn] = memory = Memory(self._sizes[turn], turn)
+            # Its pages come now, while compilers run, and not when cores are kept for a race.
             memory.forget(memory.size)
         return self._written[turn]
 
