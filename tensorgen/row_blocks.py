@@ -161,11 +161,12 @@ def block_cycles(work: TiledWork, schedule: RegisterTile, core: Core, threads: i
 
 
 def _panels_again_cycles(work: TiledWork, schedule: RegisterTile, core: Core) -> float:
-    """The cycles in which all panels come that a block of rows goes over, group after group."""
+    """The cycles in which all panels come that a block of rows goes over, group after group: those
+    of one point of the batch."""
     width = schedule.vectors * schedule.lanes
     panels = -(-work.columns // width) * work.outer_columns
     groups = -(-panels // schedule.panel_group) if schedule.panel_group else 1
     # A block of rows comes and goes meanwhile, with its results.
     row_bytes = work.element_bytes * (work.depth + work.columns * work.outer_columns // groups)
-    group = work.vector_bytes // groups
+    group = work.vector_bytes // (work.batch * groups)
     return groups * core.again_cycles(group, schedule.row_block * row_bytes)

@@ -37,6 +37,7 @@ from tensorgen.tile_costs import (
     TiledWork,
     least_tile_cycles,
     lines_of,
+    panels_are_lost,
     parts,
     second_bytes,
     tiled_work,
@@ -505,7 +506,9 @@ class TileSketch:
             return 0.0
         if schedule.panels_ahead and not _panels_are_lost(self.work, schedule, self.core):
             return 0.0
-        return self.core.far_cycles(self.work.vector_bytes)
+        runtime = schedule.source is VectorSource.RUNTIME
+        waited = self.core.costs.packed_wait if runtime else 1.0
+        return waited * self.core.far_cycles(self.work.vector_bytes)
 
     def _stream_cycles(self, schedule: RegisterTile) -> float:
         """Cycles in which packed elements of the inner loop arrive from beyond the second-level
@@ -549,6 +552,8 @@ def _panels_pay(roles: Roles, work: TiledWork, schedule: RegisterTile, core: Cor
         return False
     columns, rows = _tile_counts(roles, schedule)
     if schedule.source is VectorSource.RUNTIME:
+        if not core.costs.packed_wait:
+            return False
         asked = _lines_asked(roles, schedule)
         return rows > 1 and asked is not None and asked <= MOST_LINES
     if schedule.row_block:
@@ -572,11 +577,10 @@ def _lines_asked(roles: Roles, schedule: RegisterTile) -> int | None:
 
 
 def _panels_are_lost(work: TiledWork, schedule: RegisterTile, core: Core) -> bool:
-    """True if the second-level cache does not keep what is asked for of the next panel while it
-    holds this one and the rows, which go over all of it before the next."""
-    panel = work.depth * schedule.vectors * schedule.lanes * work.element_bytes
+    """True if panels of the outer loop are asked for too early to be kept: sums in blocks would ask
+    for the next block only."""
     asked = schedule.panels_ahead and schedule.vectors_outer and not schedule.depth
-    return asked and 2 * panel + work.row_span > core.near_bytes
+    return asked and panels_are_lost(work, schedule, core)
 
 
 def _block_depth(roles: Roles, work: TiledWork, schedule: RegisterTile, core: Core) -> int:

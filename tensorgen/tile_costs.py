@@ -25,10 +25,6 @@ from tensorgen.simplify import Affine, affine
 from tensorgen.target import LINE_BYTES, PAGE_BYTES
 
 MULTIPLY_ADD_LATENCY = 4.25
-CLOSE_CHAINS, LOST_SLOT = 6.0, 0.25
-"""Steps of fewer clocks of multiply-adds than the first lose so much of one: the sums of the step
-before are ready only just in time. (Measured: 4 x 2 sums of 8 lanes take 4.29 cycles, 3 x 3 4.82,
-5 x 2 5.25, 6 x 2 and 4 x 3 6.00.)"""
 TILE_OVERHEAD = 24.0
 """Cycles to set up a tile: pointers, zeroing, loop control."""
 
@@ -52,9 +48,10 @@ LATE_STEP, LATE_LINE = 0.25, 0.5
 instructions of their own: for panels, and for each line of vectors in place. (Measured for these:
 none to two and a half, as the pages of the data lie in the caches.)"""
 
-ALL_COLUMNS = 4.0
+ALL_COLUMNS, ALL_FAR_COLUMNS = 4.0, 16.0
 """A line of results takes so many times as long where tiles side by side store in the pages of all
-columns: there are more than a core has translations of at hand."""
+columns: there are more than a core has translations of at hand, or a prefetcher follows. The second
+is for results that go to main memory."""
 
 INSIDE_LINE = 0.5
 """How often operands begin inside a line, so that panels of whole lines do, too: those that a
@@ -62,6 +59,10 @@ library makes itself do not, those of its callers nearly always."""
 
 SECOND_SHARE = 0.7
 """The part of the second-level cache's bandwidth that tiles get: their lines are not one stream."""
+
+NEAR_LINE = 1 / 3
+"""The part of the time that a line across the steps takes which surely comes from the second-level
+cache."""
 
 REREAD_SHARE = 2 / 3
 """The part of the first-level cache in which lines of rows stay until another step of the window
@@ -164,17 +165,42 @@ class TiledWork:
         return self.vector_lines(schedule, rows, core)
 
     def awaited_lines(self, schedule: RegisterTile, rows: int, core: Core) -> float:
-        """Lines of rows in place that one step waits for: where each row of a tile is a stream of
-        its own, and goes by again for each vector tile; and those of rows that lie across the
-        streams, in the first of the vector tiles that go over them."""
-        if not self.reads_rows_in_place(schedule) or schedule.vectors_outer != self.row_streams:
+        """Lines in place that one step waits for where the first-level cache has lost them, and no
+        prefetcher foresees them: those of rows, and of vectors that go by again for each row tile.
+        Vectors that stay while row tiles go by take a line more where the operand begins inside
+        one."""
+        lines = self._awaited_row_lines(schedule, rows, core)
+        scattered = self.scattered_lines(schedule, rows, core)
+        if not schedule.vectors_outer:
+            lines += scattered
+        elif scattered and not schedule.depth:
+            lines += INSIDE_LINE * (1.0 - self.across)
+        return lines
+
+    def _awaited_row_lines(self, schedule: RegisterTile, rows: int, core: Core) -> float:
+        """Those of the broadcast factor. Rows of the inner loop go by again for each vector tile,
+        as streams or across the steps. Across, fewer are waited for where the second-level cache
+        keeps them all; and with sums in blocks, the tile before has left the lines that it shares.
+        Rows of the outer loop that lie across the steps come anew with the first of the vector
+        tiles that go over them, or with each where the first-level cache does not hold them beside
+        a panel."""
+        if not self.reads_rows_in_place(schedule):
             return 0.0
+        distance, _ = self.row_steps
         lines = self.row_lines(schedule, rows, core)
-        if schedule.vectors_outer:
+        if not schedule.vectors_outer and self.row_streams:
+            return 0.0
+        if not schedule.vectors_outer:
+            again = self.depth * lines * LINE_BYTES > REREAD_SHARE * core.first_bytes
+            width = schedule.vectors * schedule.lanes
+            return lines if again else lines / (self.outer_columns * -(-self.columns // width))
+        if self.row_streams:
             return lines
-        return lines / (
-            self.outer_columns * -(-self.columns // (schedule.vectors * schedule.lanes))
-        )
+        if distance < LINE_BYTES:
+            return 0.0
+        if schedule.depth and self.row_distance is not None:
+            lines = min(lines, rows * self.row_distance / LINE_BYTES)
+        return lines if panels_are_lost(self, schedule, core) else NEAR_LINE * lines
 
     def far_cycles(self, schedule: RegisterTile, rows: int, core: Core) -> float:
         """Cycles that one step waits for lines of the factor of the inner loop where these lie
@@ -272,6 +298,13 @@ def _span(index: Affine, axes: Sequence[Axis]) -> int:
     return sum(abs(index.coefficient(axis)) * (axis.extent - 1) for axis in axes)
 
 
+def panels_are_lost(work: TiledWork, schedule: RegisterTile, core: Core) -> bool:
+    """True if the second-level cache does not keep the next panel, if that is asked for, while it
+    holds this one and the rows, which go over all of it before the next."""
+    panel = work.depth * schedule.vectors * schedule.lanes * work.element_bytes
+    return 2 * panel + work.row_span > core.costs.kept * core.near_bytes
+
+
 def tiles_of(work: TiledWork, schedule: RegisterTile, core: Core) -> Work:
     """The tiles in the order of their loops, line by line. Lines whose columns are packed at run
     time are one piece."""
@@ -347,9 +380,17 @@ def tile_cycles(
         cycles += core.costs.cut_line * cut
     cycles += core.costs.result_line * _jumped_lines(work, schedule, rows, columns, core)
     if schedule.depth:
-        partial = core.costs.partial_sum * rows * vectors
+        partial = rows * vectors * _partial_cycles(work, schedule, core)
         cycles += work.depth // depth * (partial + TILE_OVERHEAD)
     return cycles
+
+
+def _partial_cycles(work: TiledWork, schedule: RegisterTile, core: Core) -> float:
+    """Cycles to read and write a vector of partial sums: those of all rows wait for the next block,
+    in the first-level cache or beyond it."""
+    vectors = work.outer_rows * work.rows * schedule.vectors
+    near = vectors * schedule.lanes * work.element_bytes <= core.first_bytes
+    return core.costs.partial_sum if near else core.costs.far_partial_sum
 
 
 def _jumped_lines(
@@ -365,7 +406,8 @@ def _jumped_lines(
     if not work.contiguous:
         distance = work.column_distance
         if not schedule.vectors_outer and work.columns > schedule.vectors * core.dialect.lanes:
-            lines *= ALL_COLUMNS
+            far = work.result_bytes > core.shared_bytes
+            lines *= ALL_FAR_COLUMNS if far else ALL_COLUMNS
     lines *= min(distance / PAGE_BYTES, 1.0)
     return lines / 2 if schedule.epilogue_ahead else lines
 
@@ -437,10 +479,11 @@ def least_step(core: Core, rows: int, vectors: int) -> float:
 
 def sums_step(core: Core, rows: int, vectors: int) -> float:
     """Cycles that one multiply-add for each of rows x vectors sums takes, step after step."""
-    dialect, clock = core.dialect, core.costs.clock
+    dialect, costs, clock = core.dialect, core.costs, core.costs.clock
     cycles = rows * (vectors + dialect.broadcast_sums) / dialect.multiply_adds_per_cycle
-    close = min(max(CLOSE_CHAINS - cycles / clock, 0.0), 1.0)
-    return max(cycles + LOST_SLOT * clock * close, MULTIPLY_ADD_LATENCY * clock)
+    close = max(costs.close_chains - cycles / clock, 0.0)
+    lost = min(costs.lost_slot * close, costs.most_lost)
+    return max(cycles + lost * clock, MULTIPLY_ADD_LATENCY * clock)
 
 
 def _line_cost(steps: tuple[int, int], core: Core) -> float:

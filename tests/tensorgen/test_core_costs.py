@@ -70,6 +70,14 @@ def test_results_far_apart_turn_the_order_of_loops_where_new_pages_cost() -> Non
     assert tiles == list(register_tiles(small, contraction, costing(), 1))
 
 
+FIRST_BYTES = costing().first_bytes
+
+
+def waiting_bytes(tile: RegisterTile, rows: int) -> int:
+    """Bytes of the partial sums of so many rows."""
+    return rows * tile.vectors * tile.lanes * 4
+
+
 LARGE_PRODUCT = matmul((), 784, 2048, 1152, constant=(False, True))
 
 
@@ -79,12 +87,17 @@ LARGE_PRODUCT = matmul((), 784, 2048, 1152, constant=(False, True))
         (
             {"partial_sum": 4.5},
             convolution((14, 14), (3, 3), channels=(256, 256)),
-            lambda tile: tile.depth > 0,
+            lambda tile: tile.depth > 0 and waiting_bytes(tile, 14 * 14) <= FIRST_BYTES,
+        ),
+        (
+            {"far_partial_sum": 4.5},
+            convolution((14, 14), (3, 3), channels=(256, 256)),
+            lambda tile: tile.depth > 0 and waiting_bytes(tile, 14 * 14) > FIRST_BYTES,
         ),
         ({"packed": 0.5}, LARGE_PRODUCT, lambda tile: tile.source is VectorSource.RUNTIME),
         ({"stream": 0.5}, LARGE_PRODUCT, lambda tile: tile.row_packed),
     ],
-    ids=["partial sums", "packing", "streams"],
+    ids=["partial sums", "partial sums beyond the first cache", "packing", "streams"],
 )
 def test_a_cost_counts_where_its_thing_happens(
     cost: dict[str, float], task: Task, happens: Callable[[RegisterTile], bool]

@@ -1,0 +1,164 @@
+"""What cores pay for lines of the second-level cache: rows across the steps, vectors in place,
+panels that are lost, and what is packed at run time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tensorgen.contraction import assign_roles, contraction_of
+from tensorgen.machine import Core
+from tensorgen.row_blocks import block_cycles
+from tensorgen.schedule import RegisterTile, VectorSource
+from tensorgen.sketch_tiles import register_tiles, tile_sketches
+from tensorgen.task import Task
+from tensorgen.tile_costs import (
+    ALL_COLUMNS,
+    ALL_FAR_COLUMNS,
+    INSIDE_LINE,
+    NEAR_LINE,
+    TiledWork,
+    panels_are_lost,
+    sums_step,
+    tile_cycles,
+    tiled_work,
+)
+from tests.contraction_tasks import convolution, matmul, typical_core
+
+
+def costing(**costs: float) -> Core:
+    """The typical core of AVX-512 with other costs of single things."""
+    core = typical_core("avx512")
+    return replace(core, costs=replace(core.costs, **costs))
+
+
+def work_of(task: Task, vector: int, core: Core) -> TiledWork:
+    contraction = contraction_of(task)
+    assert contraction is not None
+    return tiled_work(assign_roles(contraction, vector), vector, core.dialect, 1)
+
+
+def estimates(task: Task, core: Core) -> dict[RegisterTile, float]:
+    contraction = contraction_of(task)
+    assert contraction is not None
+    return {e.schedule: e.cycles for e in register_tiles(task, contraction, core, 1)}
+
+
+def pointwise(channels: tuple[int, int], size: int) -> Task:
+    """A 1x1 convolution: its pixels are neighbours, its channels planes."""
+    return convolution((size, size), (1, 1), channels=channels)
+
+
+PIXELS_AS_ROWS = RegisterTile(1, VectorSource.PACKED, False, 14, 2, 16, True, False)
+PIXELS_IN_LANES = RegisterTile(0, VectorSource.DIRECT, True, 14, 2, 16, True, False)
+
+
+@pytest.mark.parametrize(
+    ("clocks", "expected"), [((4, 2), 4 + 0.88), ((6, 2), 6 + 0.44), ((8, 2), 8.0), ((5, 3), 7.61)]
+)
+def test_a_step_of_few_sums_loses_a_part_of_each_clock_that_it_is_short_of(
+    clocks: tuple[int, int], expected: float
+) -> None:
+    core = costing(clock=2.0, close_chains=8.0, lost_slot=0.22, most_lost=0.88)
+    assert sums_step(core, *clocks) == pytest.approx(2 * expected)
+    assert sums_step(costing(clock=2.0), 6, 2) == 12.0
+
+
+def waited(work: TiledWork, tile: RegisterTile, core: Core) -> float:
+    """Lines that each step of a tile waits for."""
+    free = replace(core, costs=replace(core.costs, row_line=0.0))
+    whole, rest = (
+        tile_cycles(work, tile, found, tile.rows, tile.vectors * 16) for found in (core, free)
+    )
+    return (whole - rest) / (work.depth * core.costs.row_line)
+
+
+def test_rows_across_the_steps_are_waited_for_where_the_second_cache_loses_them() -> None:
+    """14 pixels of 4 bytes are on two lines of most channels; sums in blocks find the line that
+    the tile before has read to its middle."""
+    core = costing(row_line=3.0)
+    near, far = (work_of(pointwise((depth, 512), 14), 1, core) for depth in (384, 1024))
+    assert not panels_are_lost(near, PIXELS_AS_ROWS, core)
+    assert panels_are_lost(far, PIXELS_AS_ROWS, core)
+    lines = 1 + 13 * 4 / 64
+    assert waited(near, PIXELS_AS_ROWS, core) == pytest.approx(NEAR_LINE * lines)
+    assert waited(far, PIXELS_AS_ROWS, core) == pytest.approx(lines)
+    blocks = replace(PIXELS_AS_ROWS, depth=128)
+    assert waited(far, blocks, core) == pytest.approx(14 * 4 / 64)
+
+
+def test_rows_of_the_outer_loop_come_again_where_the_first_cache_does_not_hold_them() -> None:
+    core = costing(row_line=3.0)
+    outer = replace(PIXELS_AS_ROWS, vectors_outer=False)
+    short, long = (work_of(pointwise((depth, 512), 14), 1, core) for depth in (128, 1024))
+    lines = 1 + 13 * 4 / 64
+    assert waited(short, outer, core) == pytest.approx(lines / 16)
+    assert waited(long, outer, core) == pytest.approx(lines)
+
+
+def test_vectors_in_place_take_a_line_more_and_all_their_lines_where_they_go_by_again() -> None:
+    """Arrays of callers begin inside a line as often as not."""
+    core = costing(row_line=3.0)
+    work = work_of(pointwise((512, 256), 32), 0, core)
+    assert work.across == 0.0
+    assert waited(work, PIXELS_IN_LANES, core) == pytest.approx(INSIDE_LINE)
+    again = replace(PIXELS_IN_LANES, vectors_outer=False)
+    assert waited(work, again, core) == pytest.approx(work.vector_lines(again, 14, core))
+    assert waited(work, replace(PIXELS_IN_LANES, source=VectorSource.RUNTIME), core) == 0.0
+
+
+def test_panels_are_lost_sooner_where_a_core_keeps_less_of_them() -> None:
+    """Sums in blocks are compared then: they ask for the next block alone."""
+    task = pointwise((512, 512), 14)
+    for kept, expected in ((1.0, False), (0.3, True)):
+        core = costing(kept=kept)
+        tiles = estimates(task, core)
+        large = [tile for tile in tiles if (tile.rows, tile.vectors) == (14, 2)]
+        assert any(tile.depth for tile in large) == expected
+
+
+def test_nobody_asks_for_what_is_packed_at_run_time_where_it_comes_in_time() -> None:
+    task = pointwise((512, 256), 28)
+    for wait in (1.0, 0.0):
+        tiles = estimates(task, costing(packed_wait=wait))
+        packed = [tile for tile in tiles if tile.source is VectorSource.RUNTIME]
+        assert packed
+        assert any(tile.panels_ahead for tile in packed) == (wait > 0)
+    contraction = contraction_of(task)
+    assert contraction is not None
+    slow, quick = costing(), costing(packed_wait=0.0)
+    silent = replace(PIXELS_IN_LANES, source=VectorSource.RUNTIME)
+    dear, cheap = (
+        next(s for s in tile_sketches(task, contraction, core, 1) if s.vector == 0).cycles(silent)
+        for core in (slow, quick)
+    )
+    assert dear > cheap
+
+
+def test_results_in_all_columns_take_longer_where_they_go_to_main_memory() -> None:
+    core = costing(result_line=9.0)
+    outer = replace(PIXELS_AS_ROWS, vectors_outer=False)
+    stores = []
+    for size in (112, 448):
+        work = work_of(pointwise((64, 64), size), 1, core)
+        free = costing(result_line=0.0)
+        stores.append(
+            tile_cycles(work, outer, core, 14, 32) - tile_cycles(work, outer, free, 14, 32)
+        )
+    lines = 14 * 32 * 4 / 64
+    assert stores == pytest.approx([9.0 * lines * ALL_COLUMNS, 9.0 * lines * ALL_FAR_COLUMNS])
+
+
+def test_a_block_of_rows_goes_over_the_panels_of_its_own_batch_alone() -> None:
+    """16 products of a batch take 16 times as long as one whose panels come from as far."""
+    core = typical_core("avx512")
+    tile = RegisterTile(1, VectorSource.PACKED, False, 8, 3, 16, True, False, row_block=64)
+    one, many = (
+        work_of(matmul(batch, 512, 512, 512, constant=(False, True)), 1, core)
+        for batch in ((), (16,))
+    )
+    far = replace(core, far=((core.far[-1][0], core.far[0][1]),), traffic=0.0)
+    passing = replace(far, second_cache=one.row_bytes // 4, loads=far.loads)
+    single, all_of_them = (block_cycles(work, tile, passing, 1) for work in (one, many))
+    assert all_of_them == pytest.approx(16 * single, rel=0.05)
