@@ -18,7 +18,7 @@ import onnx
 from graphopt.onnx_import.errors import ModelError, printable
 from tasor.compiled_model import check_runs_here
 from tasor.errors import UsageError, one_line
-from tasor.peak_guest import PEAK, open_peak, with_peak
+from tasor.peak_guest import FED_PEAK, PEAK, PEAKS, open_fed_peak, open_peak, with_peak
 from tasor.peer_cases import Case, graph_inputs, write_case
 from tasor.peer_engines import ENGINES, TUNED, require_engines
 from tasor.peer_report import AGREEMENT, threads_text
@@ -41,7 +41,8 @@ class BenchOptions:
     """What to measure. Of `suites`, each is a name in SUITES or the path of a model; `target` and
     `winograd` are those of `tasor.compile`. With `trials` Tasor takes part once more, tuned by so
     many for each kernel, or, if they are 0, by those in the file `records`. With `peak`, plain
-    multiply-adds take their turns, too, and shares of the peak are of what these reached."""
+    multiply-adds and those of a fed tile take their turns, too, and shares of the peaks are of what
+    these reached."""
 
     suites: tuple[str, ...]
     threads: tuple[int, ...]
@@ -148,7 +149,8 @@ def measure(cases: Sequence[Source], options: BenchOptions, reporter: Reporter) 
     rows: list[Row] = []
     total = len(cases) * len(options.threads)
     chosen = {"target": options.target, "winograd": options.winograd}
-    guests = {PEAK: partial(open_peak, options.target)} if options.peak else {}
+    peaks = {PEAK: open_peak, FED_PEAK: open_fed_peak}
+    guests = {name: partial(peak, options.target) for name, peak in peaks.items() if options.peak}
     with tempfile.TemporaryDirectory(prefix="tasor-bench-") as folder:
         for threads in options.threads:
             with Comparison(options.engines, threads, options=chosen, guests=guests) as comparison:
@@ -164,7 +166,7 @@ def measure(cases: Sequence[Source], options: BenchOptions, reporter: Reporter) 
                     path.unlink()
                     rows.append(with_peak(row, options.target))
                     for result in row.results:
-                        if isinstance(result, Failure) and result.engine == PEAK:
+                        if isinstance(result, Failure) and result.engine in PEAKS:
                             reporter.say(f"without a peak in turns: {printable(result.message)}")
                     reporter.say(f"{len(rows)}/{total} {_progress(rows[-1])}")
     return tuple(rows)

@@ -10,7 +10,13 @@ from collections.abc import Mapping, Sequence
 from tasor.peer_engines import TUNED, engine_version
 from tasor.peer_report import Ratio, machine, mean_ratios, ratio_text, ratios_of, threads_text
 from tasor.peers import Row
-from tasor.roofline import Ceiling, flops_per_second, percent, share_of_peak
+from tasor.roofline import (
+    Ceiling,
+    flops_per_second,
+    percent,
+    share_of_fed_peak,
+    share_of_peak,
+)
 
 
 def markdown(
@@ -42,10 +48,12 @@ def markdown(
         f"| {_cell(group)} | {threads} | {' | '.join(map(ratio_text, means.values()))} |"
         for (group, threads), means in mean_ratios(rows).items()
     ]
-    columns = ("case", "threads", *engines, *ratios, "in C", "Gflop/s", "of peak")
+    fed = any(row.fed_peak is not None for row in rows)
+    columns = ["case", "threads", *engines, *ratios, "in C", "Gflop/s", "of peak"]
+    columns += ["of fed peak"] if fed else []
     lines += ["", f"| {' | '.join(columns)} |"]
     lines.append("|---" * len(columns) + "|")
-    lines += [_row(row, engines, ratios, ceilings) for row in rows]
+    lines += [_row(row, engines, ratios, ceilings, fed=fed) for row in rows]
     return "\n".join(lines) + "\n"
 
 
@@ -62,8 +70,10 @@ def _peak_lines(ceilings: Sequence[Ceiling], *, in_turns: bool) -> list[str]:
     if in_turns:
         return [
             "Shares of the peak are of what plain float32 multiply-adds reached in turns with the",
-            "engines. Operations are counted by definition: a filtered convolution needs fewer and",
-            "may exceed the peak.",
+            "engines, all in registers; those of the fed peak of what a tile of them reached whose",
+            "operands come from the first-level cache, as those of any kernel do at best.",
+            "Operations are counted by definition: a filtered convolution needs fewer and may",
+            "exceed both.",
         ]
     if not ceilings:
         return []
@@ -82,6 +92,8 @@ def _row(
     engines: Sequence[str],
     ratios: Mapping[str, Ratio],
     ceilings: Sequence[Ceiling],
+    *,
+    fed: bool,
 ) -> str:
     timings = [row.timing(engine) for engine in engines]
     figures = ["failed" if timing is None else f"{timing.milliseconds:.4g}" for timing in timings]
@@ -90,8 +102,9 @@ def _row(
     in_c = "" if own is None or own.in_c is None else f"{own.in_c:.4g}"
     reached = flops_per_second(row)
     rate = "" if reached is None else f"{reached / 1e9:.0f}"
-    share = percent(share_of_peak(row, ceilings))
-    cells = (_cell(row.case), str(row.threads), *figures, in_c, rate, share)
+    shares = [percent(share_of_peak(row, ceilings))]
+    shares += [percent(share_of_fed_peak(row))] if fed else []
+    cells = (_cell(row.case), str(row.threads), *figures, in_c, rate, *shares)
     return f"| {' | '.join(cells)} |"
 
 

@@ -18,7 +18,13 @@ from rich.table import Table
 
 from tasor.peer_engines import TUNED, engine_version
 from tasor.peers import Failure, Row, Timing
-from tasor.roofline import Ceiling, flops_per_second, percent, share_of_peak
+from tasor.roofline import (
+    Ceiling,
+    flops_per_second,
+    percent,
+    share_of_fed_peak,
+    share_of_peak,
+)
 
 Json = Mapping[str, object]
 
@@ -100,7 +106,7 @@ def _figure(result: Timing | Failure) -> str:
 def table(rows: Sequence[Row], engines: Sequence[str], ceilings: Sequence[Ceiling] = ()) -> Table:
     """Median times in milliseconds; `~` marks a figure whose turns disagreed.
 
-    There is a column for the share of the measured peak that Tasor reached, if one was measured.
+    There is a column for the share that Tasor reached of each peak that was measured.
     """
     ratios = ratios_of(rows)
     more = "; gain = tasor / tasor tuned" if "gain" in ratios else ""
@@ -108,13 +114,16 @@ def table(rows: Sequence[Row], engines: Sequence[str], ceilings: Sequence[Ceilin
     drawn.add_column("case")
     drawn.add_column("threads", justify="right")
     measured = bool(ceilings) or any(row.peak is not None for row in rows)
-    for engine in (*engines, *ratios, *(["of peak"] if measured else [])):
+    fed = any(row.fed_peak is not None for row in rows)
+    shares = [*(["of peak"] if measured else []), *(["of fed peak"] if fed else [])]
+    for engine in (*engines, *ratios, *shares):
         drawn.add_column(engine, justify="right")
     for row in rows:
         figures = [_figure(result) for result in row.results]
         figures += [ratio_text(ratio(row)) for ratio in ratios.values()]
-        share = [percent(share_of_peak(row, ceilings))] if measured else []
-        drawn.add_row(escape(row.case), str(row.threads), *figures, *share)
+        figures += [percent(share_of_peak(row, ceilings))] if measured else []
+        figures += [percent(share_of_fed_peak(row))] if fed else []
+        drawn.add_row(escape(row.case), str(row.threads), *figures)
     return drawn
 
 
@@ -186,6 +195,8 @@ def _row_document(row: Row, ceilings: Sequence[Ceiling], ratios: Mapping[str, Ra
         "flops_per_second": flops_per_second(row),
         "peak_flops": row.peak,
         "share_of_peak": share_of_peak(row, ceilings),
+        "fed_peak_flops": row.fed_peak,
+        "share_of_fed_peak": share_of_fed_peak(row),
         **{_key(name): ratio(row) for name, ratio in ratios.items()},
         "engines": {result.engine: _result_document(result) for result in row.results},
     }

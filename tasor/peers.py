@@ -78,8 +78,9 @@ class Row:
     """One case measured on all engines with the same number of threads.
 
     `flops` and `traffic` are the case's: work by definition, bytes that a run moves at least.
-    `peak` is what plain multiply-adds reached in turns with the engines, in flop/s; None if they
-    took no part.
+    `peak` is what plain multiply-adds reached in turns with the engines, in flop/s, and `fed_peak`
+    what those of a tile did whose operands come from the first-level cache; None if they took no
+    part.
     """
 
     case: str
@@ -89,6 +90,7 @@ class Row:
     results: tuple[Timing | Failure, ...]
     traffic: int | None = None
     peak: float | None = None
+    fed_peak: float | None = None
 
     def timing(self, engine: str) -> Timing | None:
         """The figures of that engine; None if it failed or did not take part."""

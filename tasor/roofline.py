@@ -65,6 +65,13 @@ def share_of_peak(row: Row, ceilings: Sequence[Ceiling]) -> float | None:
     return None if reached is None or peak is None else reached / peak
 
 
+def share_of_fed_peak(row: Row) -> float | None:
+    """The same over what a tile reached whose operands come from the first-level cache, in the
+    row's own turns; None without one."""
+    reached = flops_per_second(row)
+    return None if reached is None or row.fed_peak is None else reached / row.fed_peak
+
+
 def percent(share: float | None) -> str:
     """A share for a table, `97 %`; nothing for None."""
     if share is None:

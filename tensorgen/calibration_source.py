@@ -10,14 +10,19 @@ can reach, not those of instructions that no kernel has.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from tensorgen.dialects import VectorDialect, vector_dialect
 from tensorgen.module_build import ISA_SUPPORT
+from tensorgen.sketch_tiles import MOST_VECTORS, tile_shapes
 from tensorgen.target import Target
 from tensorgen.types import float32
 
 READ_VECTORS = 8
 """Vectors that one turn of the reading loop loads: enough sums in flight to hide their latency."""
+
+TILE_STEPS = 64
+"""Steps of the tile whose operands stay in the first-level cache: 21 KiB of them with AVX-512."""
 
 _HEAD = """\
 /* Loops that each keep one part of the processor busy. */
@@ -132,6 +137,8 @@ def calibration_source(target: Target) -> str:
         ),
         _arithmetic(dialect),
         _loop_probe("multiply_add", "multiply_add(turns)"),
+        _tile(dialect),
+        _loop_probe("tile", "tile(memory, turns)"),
         _divisions(dialect),
         _loop_probe("divide", "divide(turns)"),
         _reads(dialect),
@@ -160,6 +167,38 @@ def _arithmetic(dialect: VectorDialect) -> str:
     names = [f"v{n}" for n in range(multiply_add_vectors(dialect))]
     body = [f"{v} = {dialect.multiply_add.format(a=v, b='x', c='y')};" for v in names]
     return _loop(dialect, "multiply_add", "Multiply-adds that nothing is loaded for.", names, body)
+
+
+def tile_shape(dialect: VectorDialect) -> tuple[int, int]:
+    """Rows and vectors of the tile in the probe: of those that fit the registers, the one that
+    loads least for each of its sums."""
+    shapes = tile_shapes(dialect.registers, MOST_VECTORS * dialect.lanes, dialect)
+    return min(shapes, key=lambda shape: (sum(shape) / prod(shape), shape))
+
+
+def tile_elements(dialect: VectorDialect) -> int:
+    """Elements that the probe of a tile reads: a panel of vectors, and the rows."""
+    rows, vectors = tile_shape(dialect)
+    return TILE_STEPS * (vectors * dialect.lanes + rows)
+
+
+def _tile(dialect: VectorDialect) -> str:
+    rows, vectors = tile_shape(dialect)
+    width = vectors * dialect.lanes
+    names = [f"v{n}" for n in range(rows * vectors)]
+    panel, element = f"memory + step * {width}", f"memory[{TILE_STEPS * width} + step * {rows}"
+    body = [f"for (int step = 0; step < {TILE_STEPS}; step++) {{"]
+    for n in range(vectors):
+        load = dialect.load.format(p=f"{panel} + {n * dialect.lanes}")
+        body.append(f"    const vector p{n} = {load};")
+    for row in range(rows):
+        body.append(f"    const vector e{row} = {dialect.fill.format(x=f'{element} + {row}]')};")
+        for n in range(vectors):
+            v = names[row * vectors + n]
+            added = dialect.multiply_add.format(a=f"e{row}", b=f"p{n}", c=v)
+            body.append(f"    {v} = {added};")
+    comment = f"A tile of {rows} x {vectors} sums, whose operands are in the first-level cache."
+    return _loop(dialect, "tile", comment, names, [*body, "}"], "const float *memory, ")
 
 
 def _divisions(dialect: VectorDialect) -> str:

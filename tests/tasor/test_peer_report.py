@@ -135,6 +135,23 @@ def test_shares_of_the_peak_stand_in_the_table() -> None:
     assert all(share in text for share in ("of peak", "75 %", "125 %", "1.2 %"))
     assert text.count("%") == 3
     assert "of peak" not in drawn(table(rows, ["tasor", "onnxruntime"]))
+    assert "of fed peak" not in text
+
+
+def test_shares_of_the_fed_peak_have_a_column_where_it_was_measured() -> None:
+    engines = ["tasor", "onnxruntime"]
+    row = Row("one", "g", 1, 6_000_000, (timing("tasor", 1.0), timing("onnxruntime", 2.0)))
+    rows = [replace(row, peak=8e9, fed_peak=7.5e9), replace(row, case="two")]
+    text = drawn(table(rows, engines))
+    assert all(share in text for share in ("of peak", "of fed peak", "75 %", "80 %"))
+    page = markdown(rows, engines, {})
+    assert "| of peak | of fed peak |" in page
+    assert "| 75 % | 80 % |" in page
+    assert "|  |  |" in page
+    content = document(rows, engines, {})
+    [first, second] = json.loads(json.dumps(content))["rows"]
+    assert (first["fed_peak_flops"], first["share_of_fed_peak"]) == (7.5e9, pytest.approx(0.8))
+    assert (second["fed_peak_flops"], second["share_of_fed_peak"]) == (None, None)
 
 
 def test_the_page_has_every_case_and_mean() -> None:
