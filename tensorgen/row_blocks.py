@@ -157,7 +157,17 @@ def block_cycles(work: TiledWork, schedule: RegisterTile, core: Core, threads: i
     # Threads with blocks of their own read all of the vector factor, each.
     late = core.first_cycles(work.vector_bytes) * (1 - 1 / threads)
     late += far_again_cycles(work, schedule, core, threads)
+    late += units * _lost_block_cycles(work, schedule, core) / threads
     return busiest(repeated(units, tuple(blocks)), threads) - again + late
+
+
+def _lost_block_cycles(work: TiledWork, schedule: RegisterTile, core: Core) -> float:
+    """The cycles in which a core waits for a packed block that the second-level cache does not keep:
+    it goes, and comes back."""
+    block = schedule.row_block * work.depth * work.element_bytes
+    if schedule.block_in_place or block <= core.costs.kept * core.near_bytes:
+        return 0.0
+    return 2 * core.costs.stream * core.far_cycles(block)
 
 
 def _panels_again_cycles(work: TiledWork, schedule: RegisterTile, core: Core) -> float:

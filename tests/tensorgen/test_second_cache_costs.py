@@ -162,3 +162,17 @@ def test_a_block_of_rows_goes_over_the_panels_of_its_own_batch_alone() -> None:
     passing = replace(far, second_cache=one.row_bytes // 4, loads=far.loads)
     single, all_of_them = (block_cycles(work, tile, passing, 1) for work in (one, many))
     assert all_of_them == pytest.approx(16 * single, rel=0.05)
+
+
+def test_rows_packed_at_once_come_back_where_the_second_cache_loses_them() -> None:
+    """All 512 rows of 512 elements are a MiB; blocks of 256 stay."""
+    work = work_of(matmul((), 512, 512, 512, constant=(False, True)), 1, costing())
+    tile = RegisterTile(1, VectorSource.PACKED, False, 8, 3, 16, True, False)
+    plain, waiting = costing(kept=0.67), costing(kept=0.67, stream=0.4)
+    for rows, lost in ((512, True), (256, False)):
+        blocked = replace(tile, row_block=rows)
+        dearer = block_cycles(work, blocked, waiting, 1) - block_cycles(work, blocked, plain, 1)
+        expected = 2 * 0.4 * waiting.far_cycles(512 * 512 * 4) if lost else 0.0
+        assert dearer == pytest.approx(expected)
+        in_place = replace(blocked, block_in_place=True)
+        assert block_cycles(work, in_place, waiting, 1) == block_cycles(work, in_place, plain, 1)
