@@ -162,8 +162,8 @@ def block_cycles(work: TiledWork, schedule: RegisterTile, core: Core, threads: i
 
 
 def _lost_block_cycles(work: TiledWork, schedule: RegisterTile, core: Core) -> float:
-    """The cycles in which a core waits for a packed block that the second-level cache does not keep:
-    it goes, and comes back."""
+    """The cycles in which a core waits for a packed block that the second cache does not keep: it
+    goes, and comes back."""
     block = schedule.row_block * work.depth * work.element_bytes
     if schedule.block_in_place or block <= core.costs.kept * core.near_bytes:
         return 0.0
