@@ -157,7 +157,8 @@ def block_cycles(work: TiledWork, schedule: RegisterTile, core: Core, threads: i
     # Threads with blocks of their own read all of the vector factor, each.
     late = core.first_cycles(work.vector_bytes) * (1 - 1 / threads)
     late += far_again_cycles(work, schedule, core, threads)
-    late += units * _lost_block_cycles(work, schedule, core) / threads
+    number = units * -(-work.rows // schedule.row_block)
+    late += number * _lost_block_cycles(work, schedule, core) / threads
     return busiest(repeated(units, tuple(blocks)), threads) - again + late
 
 
