@@ -18,7 +18,7 @@ import onnx
 from graphopt.onnx_import.errors import ModelError, printable
 from tasor.compiled_model import check_runs_here
 from tasor.errors import UsageError, one_line
-from tasor.peak_guest import FED_PEAK, PEAK, PEAKS, open_fed_peak, open_peak, with_peak
+from tasor.peak_guest import PEAK_GUESTS, with_peak
 from tasor.peer_cases import Case, graph_inputs, write_case
 from tasor.peer_engines import ENGINES, TUNED, require_engines
 from tasor.peer_report import AGREEMENT, threads_text
@@ -149,8 +149,8 @@ def measure(cases: Sequence[Source], options: BenchOptions, reporter: Reporter) 
     rows: list[Row] = []
     total = len(cases) * len(options.threads)
     chosen = {"target": options.target, "winograd": options.winograd}
-    peaks = {PEAK: open_peak, FED_PEAK: open_fed_peak}
-    guests = {name: partial(peak, options.target) for name, peak in peaks.items() if options.peak}
+    asked = PEAK_GUESTS if options.peak else {}
+    guests = {name: partial(peak, options.target) for name, peak in asked.items()}
     with tempfile.TemporaryDirectory(prefix="tasor-bench-") as folder:
         for threads in options.threads:
             with Comparison(options.engines, threads, options=chosen, guests=guests) as comparison:
@@ -166,7 +166,7 @@ def measure(cases: Sequence[Source], options: BenchOptions, reporter: Reporter) 
                     path.unlink()
                     rows.append(with_peak(row, options.target))
                     for result in row.results:
-                        if isinstance(result, Failure) and result.engine in PEAKS:
+                        if isinstance(result, Failure) and result.engine in PEAK_GUESTS:
                             reporter.say(f"without a peak in turns: {printable(result.message)}")
                     reporter.say(f"{len(rows)}/{total} {_progress(rows[-1])}")
     return tuple(rows)

@@ -19,7 +19,6 @@ from tensorgen.target import Target
 
 PEAK = "peak"
 FED_PEAK = "fed peak"
-PEAKS = (PEAK, FED_PEAK)
 
 
 def open_peak(target: str, case: Case, threads: int, options: Mapping[str, object]) -> Opened:
@@ -34,13 +33,17 @@ def open_fed_peak(target: str, case: Case, threads: int, options: Mapping[str, o
     return Opened(tile_loop(Target.named(target), threads), tuple)
 
 
+PEAK_GUESTS = {PEAK: open_peak, FED_PEAK: open_fed_peak}
+"""Who takes turns to find the peaks, by name."""
+
+
 def with_peak(row: Row, target: str) -> Row:
     """The row with the peaks that were found in its turns, which are no engine's time; without
     those that were not found."""
     known = Target.named(target)
     return replace(
         row,
-        results=tuple(result for result in row.results if result.engine not in PEAKS),
+        results=tuple(result for result in row.results if result.engine not in PEAK_GUESTS),
         peak=_rate(row, PEAK, peak_loop_flops(known, row.threads)),
         fed_peak=_rate(row, FED_PEAK, tile_loop_flops(known, row.threads)),
     )

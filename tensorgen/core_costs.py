@@ -41,6 +41,7 @@ class CoreCosts:
     row_line: float = 0.0
     broadcast: float = 1.0
     in_place: float = 0.4
+    # Measured: 4 x 2 sums of 8 lanes take 4.29 clocks, 3 x 3 4.82, 5 x 2 5.25, 6 x 2 and 4 x 3 6.
     close_chains: float = 6.0
     lost_slot: float = 0.25
     most_lost: float = 0.25

@@ -361,7 +361,7 @@ class TileSketch:
         yield from self._shared(schedule)
         if self._order_matters(schedule):
             yield from self._shared(self.by_rule(source, rows, vectors, turned_order=True))
-        if self.skips_padding or _panels_are_lost(self.work, schedule, self.core):
+        if self.skips_padding or _asked_in_vain(self.work, schedule, self.core):
             blocked = self._in_blocks(schedule)
             if blocked.depth:
                 yield from self._shared(blocked)
@@ -504,7 +504,7 @@ class TileSketch:
         packed = schedule.source is not VectorSource.DIRECT and schedule.vectors_outer
         if not packed or not self.core.passes_by(self.work.vector_bytes):
             return 0.0
-        if schedule.panels_ahead and not _panels_are_lost(self.work, schedule, self.core):
+        if schedule.panels_ahead and not _asked_in_vain(self.work, schedule, self.core):
             return 0.0
         runtime = schedule.source is VectorSource.RUNTIME
         waited = self.core.costs.packed_wait if runtime else 1.0
@@ -552,10 +552,9 @@ def _panels_pay(roles: Roles, work: TiledWork, schedule: RegisterTile, core: Cor
         return False
     columns, rows = _tile_counts(roles, schedule)
     if schedule.source is VectorSource.RUNTIME:
-        if not core.costs.packed_wait:
-            return False
         asked = _lines_asked(roles, schedule)
-        return rows > 1 and asked is not None and asked <= MOST_LINES
+        few = asked is not None and asked <= MOST_LINES
+        return rows > 1 and few and core.costs.packed_wait > 0.0
     if schedule.row_block:
         rows = min(rows, schedule.row_block // schedule.rows)
     if schedule.vectors_outer:
@@ -576,7 +575,7 @@ def _lines_asked(roles: Roles, schedule: RegisterTile) -> int | None:
     return -(-lines.count // rows)
 
 
-def _panels_are_lost(work: TiledWork, schedule: RegisterTile, core: Core) -> bool:
+def _asked_in_vain(work: TiledWork, schedule: RegisterTile, core: Core) -> bool:
     """True if panels of the outer loop are asked for too early to be kept: sums in blocks would ask
     for the next block only."""
     asked = schedule.panels_ahead and schedule.vectors_outer and not schedule.depth

@@ -188,9 +188,9 @@ class TiledWork:
             return 0.0
         distance, _ = self.row_steps
         lines = self.row_lines(schedule, rows, core)
-        if not schedule.vectors_outer and self.row_streams:
-            return 0.0
         if not schedule.vectors_outer:
+            if self.row_streams:
+                return 0.0
             again = self.depth * lines * LINE_BYTES > REREAD_SHARE * core.first_bytes
             width = schedule.vectors * schedule.lanes
             return lines if again else lines / (self.outer_columns * -(-self.columns // width))

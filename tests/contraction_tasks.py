@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -35,6 +36,12 @@ def typical_core(isa: str, dtype: DType = float32) -> Core:
     core = Core.of(target.isa, dtype, typical_machine(target))
     assert core is not None
     return core
+
+
+def costing(**costs: float) -> Core:
+    """The typical core of AVX-512 with other costs of single things."""
+    core = typical_core("avx512")
+    return replace(core, costs=replace(core.costs, **costs))
 
 
 def stage_of(inputs: Sequence[Shape], dtype: DType, body: Callable[..., TensorExpr]) -> TensorExpr:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from tensorgen.contraction import contraction_of
+from tensorgen.machine import Core
 from tensorgen.schedule import RegisterTile
 from tensorgen.sketch_tiles import register_tiles
 from tensorgen.task import Task
@@ -88,6 +89,13 @@ TASKS: dict[str, Task] = {
 
 
 @cache
+def estimates_of(task: Task, core: Core, threads: int) -> dict[RegisterTile, float]:
+    """Every register tile of a task with the cycles that it is estimated to take."""
+    contraction = contraction_of(task)
+    assert contraction is not None
+    return {e.schedule: e.cycles for e in register_tiles(task, contraction, core, threads)}
+
+
 def candidates(task: Task, isa: str, parallel: bool = False) -> tuple[RegisterTile, ...]:
     """Every register tile for the task, each once."""
     contraction = contraction_of(task)

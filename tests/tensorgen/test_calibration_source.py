@@ -1,4 +1,4 @@
-"""The tile that calibrations and comparisons run over operands in the first-level cache."""
+"""The tile that comparisons run over operands in the first-level cache."""
 
 from __future__ import annotations
 

@@ -22,13 +22,14 @@ from tensorgen.tile_costs import (
     tile_cycles,
     tiled_work,
 )
-from tests.contraction_tasks import convolution, matmul, padded, typical_core, with_epilogue
-
-
-def costing(**costs: float) -> Core:
-    """The typical core of AVX-512 with other costs of single things."""
-    core = typical_core("avx512")
-    return replace(core, costs=replace(core.costs, **costs))
+from tests.contraction_tasks import (
+    convolution,
+    costing,
+    matmul,
+    padded,
+    with_epilogue,
+)
+from tests.contraction_tiles import estimates_of
 
 
 def test_rows_are_packed_at_run_time_where_a_core_waits_for_each_of_their_lines() -> None:
@@ -102,10 +103,7 @@ LARGE_PRODUCT = matmul((), 784, 2048, 1152, constant=(False, True))
 def test_a_cost_counts_where_its_thing_happens(
     cost: dict[str, float], task: Task, happens: Callable[[RegisterTile], bool]
 ) -> None:
-    contraction = contraction_of(task)
-    assert contraction is not None
-    plain = {e.schedule: e.cycles for e in register_tiles(task, contraction, costing(), 1)}
-    found = {e.schedule: e.cycles for e in register_tiles(task, contraction, costing(**cost), 1)}
+    plain, found = estimates_of(task, costing(), 1), estimates_of(task, costing(**cost), 1)
     dearer = {tile for tile, cycles in found.items() if cycles > plain[tile]}
     assert dearer
     assert dearer == {tile for tile in plain if happens(tile)}
@@ -211,12 +209,6 @@ def image(channels: tuple[int, int], size: int, together: bool) -> Task:
     result = len(task.inputs) + len(task.stages) - 1
     orders = {data: Together(1, channels[0]), result: Together(1, channels[1])}
     return reordered(task, orders)
-
-
-def estimates_of(task: Task, core: Core, threads: int) -> dict[RegisterTile, float]:
-    contraction = contraction_of(task)
-    assert contraction is not None
-    return {e.schedule: e.cycles for e in register_tiles(task, contraction, core, threads)}
 
 
 def test_lines_cross_where_threads_share_other_axes_than_memory_is_in() -> None:

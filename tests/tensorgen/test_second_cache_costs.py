@@ -11,7 +11,7 @@ from tensorgen.contraction import assign_roles, contraction_of
 from tensorgen.machine import Core
 from tensorgen.row_blocks import block_cycles
 from tensorgen.schedule import RegisterTile, VectorSource
-from tensorgen.sketch_tiles import register_tiles, tile_sketches
+from tensorgen.sketch_tiles import tile_sketches
 from tensorgen.task import Task
 from tensorgen.tile_costs import (
     ALL_COLUMNS,
@@ -24,25 +24,14 @@ from tensorgen.tile_costs import (
     tile_cycles,
     tiled_work,
 )
-from tests.contraction_tasks import convolution, matmul, typical_core
-
-
-def costing(**costs: float) -> Core:
-    """The typical core of AVX-512 with other costs of single things."""
-    core = typical_core("avx512")
-    return replace(core, costs=replace(core.costs, **costs))
+from tests.contraction_tasks import convolution, costing, matmul, typical_core
+from tests.contraction_tiles import estimates_of
 
 
 def work_of(task: Task, vector: int, core: Core) -> TiledWork:
     contraction = contraction_of(task)
     assert contraction is not None
     return tiled_work(assign_roles(contraction, vector), vector, core.dialect, 1)
-
-
-def estimates(task: Task, core: Core) -> dict[RegisterTile, float]:
-    contraction = contraction_of(task)
-    assert contraction is not None
-    return {e.schedule: e.cycles for e in register_tiles(task, contraction, core, 1)}
 
 
 def pointwise(channels: tuple[int, int], size: int) -> Task:
@@ -113,7 +102,7 @@ def test_panels_are_lost_sooner_where_a_core_keeps_less_of_them() -> None:
     task = pointwise((512, 512), 14)
     for kept, expected in ((1.0, False), (0.3, True)):
         core = costing(kept=kept)
-        tiles = estimates(task, core)
+        tiles = estimates_of(task, core, 1)
         large = [tile for tile in tiles if (tile.rows, tile.vectors) == (14, 2)]
         assert any(tile.depth for tile in large) == expected
 
@@ -121,7 +110,7 @@ def test_panels_are_lost_sooner_where_a_core_keeps_less_of_them() -> None:
 def test_nobody_asks_for_what_is_packed_at_run_time_where_it_comes_in_time() -> None:
     task = pointwise((512, 256), 28)
     for wait in (1.0, 0.0):
-        tiles = estimates(task, costing(packed_wait=wait))
+        tiles = estimates_of(task, costing(packed_wait=wait), 1)
         packed = [tile for tile in tiles if tile.source is VectorSource.RUNTIME]
         assert packed
         assert any(tile.panels_ahead for tile in packed) == (wait > 0)
