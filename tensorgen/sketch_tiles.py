@@ -321,9 +321,12 @@ class TileSketch:
         return step <= second_bytes(self.core, self.work.element_bytes) * cycles
 
     def _in_blocks(self, schedule: RegisterTile) -> RegisterTile:
-        """The same with sums taken in blocks, if they may be."""
-        depth = _block_depth(self.roles, self.work, schedule, self.core)
-        return replace(schedule, depth=depth, epilogue_ahead=schedule.epilogue_ahead and not depth)
+        """The same with sums taken in blocks that the first-level cache holds, if they may be."""
+        return _taken_in(schedule, _block_depth(self.roles, self.work, schedule, self.core))
+
+    def _in_long_blocks(self, schedule: RegisterTile) -> RegisterTile:
+        """The same with blocks that the second-level cache holds."""
+        return _taken_in(schedule, _long_block_depth(self.roles, self.work, schedule, self.core))
 
     def by_rules(self) -> Iterator[Estimate[RegisterTile]]:
         """Every tile that fits the registers, in each way to make a prologue and to share it."""
@@ -361,8 +364,13 @@ class TileSketch:
         yield from self._shared(schedule)
         if self._order_matters(schedule):
             yield from self._shared(self.by_rule(source, rows, vectors, turned_order=True))
-        if self.skips_padding or _asked_in_vain(self.work, schedule, self.core):
+        in_vain = _asked_in_vain(self.work, schedule, self.core)
+        if self.skips_padding or in_vain:
             blocked = self._in_blocks(schedule)
+            if blocked.depth:
+                yield from self._shared(blocked)
+        if in_vain:
+            blocked = self._in_long_blocks(schedule)
             if blocked.depth:
                 yield from self._shared(blocked)
 
@@ -582,24 +590,49 @@ def _asked_in_vain(work: TiledWork, schedule: RegisterTile, core: Core) -> bool:
     return asked and panels_are_lost(work, schedule, core)
 
 
+def _taken_in(schedule: RegisterTile, depth: int) -> RegisterTile:
+    """The same with sums taken in blocks of so many products, or in one piece if that is 0."""
+    return replace(schedule, depth=depth, epilogue_ahead=schedule.epilogue_ahead and not depth)
+
+
 def _block_depth(roles: Roles, work: TiledWork, schedule: RegisterTile, core: Core) -> int:
     """How many products a block of the sums has; 0 if they are not taken in blocks.
 
     Blocks are for panels that do not stay in the first cache together with the rows. The second one
     must hold all rows, which go by again for each vector tile.
     """
-    if schedule.source is not VectorSource.PACKED or not schedule.vectors_outer:
-        return 0
-    if schedule.row_packed or not roles.rows or not core.second_cache >= work.row_span > 0:
+    if not (_may_block(roles, schedule) and core.second_cache >= work.row_span > 0):
         return 0
     step = work.step_bytes(schedule, schedule.rows, core)
     if work.depth * step <= core.first_bytes:
         return 0
     # A step counts all that it reads: nothing else needs room.
     held = core.first_bytes * CACHE_SHARE / FIRST_CACHE_SHARE
+    return _longest_block(roles, int(held / step))
+
+
+def _long_block_depth(roles: Roles, work: TiledWork, schedule: RegisterTile, core: Core) -> int:
+    """The same for blocks of which the second-level cache keeps a panel and the next one, while
+    rows stream through it."""
+    if not (_may_block(roles, schedule) and work.row_streams):
+        return 0
+    panels = 2 * schedule.vectors * schedule.lanes * work.element_bytes
+    depth = _longest_block(roles, int(core.costs.long_block * core.near_bytes / panels))
+    return depth if depth < work.depth else 0
+
+
+def _may_block(roles: Roles, schedule: RegisterTile) -> bool:
+    """Whether sums may be taken in blocks: of constants, while rows in place go by."""
+    constant = schedule.source is VectorSource.PACKED and schedule.vectors_outer
+    return constant and bool(roles.rows) and not schedule.row_packed
+
+
+def _longest_block(roles: Roles, most: int) -> int:
+    """The most products that divide the innermost axes of a sum, up to so many; 0 if these are too
+    few to pay."""
     depth = 1
     for axis in reversed(roles.reduction):
-        inside = min(axis.extent, max(int(held / step) // depth, 1))
+        inside = min(axis.extent, max(most // depth, 1))
         while axis.extent % inside:
             inside -= 1
         depth *= inside

@@ -85,6 +85,7 @@ _KINDS = {
             partial_sum=8.0,
             far_partial_sum=20.0,
             kept=0.67,
+            long_block=1 / 3,
             second_vector=0.64,
             stream=0.4,
             streamed=1.0,

@@ -107,6 +107,22 @@ def test_panels_are_lost_sooner_where_a_core_keeps_less_of_them() -> None:
         assert any(tile.depth for tile in large) == expected
 
 
+def test_blocks_of_sums_may_be_long_where_rows_are_streams() -> None:
+    """A third of the second cache has room for two panels of 768 products by 48 columns. Rows
+    across the steps, whose lines the tile before has left in the first cache, are in short ones."""
+    core = costing(kept=0.67, long_block=1 / 3)
+    streams = matmul((), 128, 768, 3072, constant=(False, True))
+    across = convolution((16, 16), (1, 1), channels=(3072, 768))
+    for task, costs, expected in (
+        (streams, core, {768}),
+        (streams, costing(kept=0.67), set()),
+        (across, core, set()),
+    ):
+        tiles = estimates_of(task, costs, 1)
+        wide = [t.depth for t in tiles if (t.rows, t.vectors, t.vector_operand) == (8, 3, 1)]
+        assert {depth for depth in wide if depth > 512} == expected
+
+
 def test_nobody_asks_for_what_is_packed_at_run_time_where_it_comes_in_time() -> None:
     task = pointwise((512, 256), 28)
     for wait in (1.0, 0.0):
