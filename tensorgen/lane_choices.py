@@ -43,7 +43,7 @@ def shared_choices(axes: Collection[Axis], store: Store, leaf: Leaf) -> tuple[St
     """What `leaf` makes of a store, under the conditions that depend on none of the axes."""
     value = store.value
     if isinstance(value, Select):
-        parts = tuple(_conjuncts(value.condition))
+        parts = tuple(conjuncts(value.condition))
         shared = [part for part in parts if free_axes(part).isdisjoint(axes)]
         if shared:
             own = [part for part in parts if part not in shared]
@@ -62,10 +62,11 @@ def _at_zero(term: Expr, axis: Axis) -> Expr:
     return simplify(term, {axis: const(0, int64)})
 
 
-def _conjuncts(condition: Expr) -> Iterator[Expr]:
+def conjuncts(condition: Expr) -> Iterator[Expr]:
+    """The conditions that hold if and only if this one does."""
     match condition:
         case Apply(op=op, args=(left, right)) if op.name == "and":
-            yield from _conjuncts(left)
-            yield from _conjuncts(right)
+            yield from conjuncts(left)
+            yield from conjuncts(right)
         case _:
             yield condition

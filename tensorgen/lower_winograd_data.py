@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tensorgen.expr import Axis, Const, Expr, Load, Select, all_of, const, select
-from tensorgen.lane_choices import shared_choices
+from tensorgen.lane_choices import conjuncts, shared_choices
 from tensorgen.loop import Allocate, Buffer, LoopKind, Stmt, Store
 from tensorgen.lower_loops import pieces, replace_axes
 from tensorgen.lower_prologue import prologue_element
@@ -19,6 +19,7 @@ from tensorgen.lower_winograd_frame import (
     where,
 )
 from tensorgen.lower_winograd_transform import transform
+from tensorgen.moving_edges import moving_run
 from tensorgen.simplify import affine, simplify
 from tensorgen.types import int64
 from tensorgen.winograd import FilterGrid, Parts, coordinates
@@ -118,14 +119,28 @@ def _relaid(
     if isinstance(element, Select) and element.otherwise == zero:
         inside.append(element.condition)
         element = element.then
-    value = simplify(select(all_of(inside), element, zero))
     position = frame.strip_index(line, across) + lane
     statements: list[Stmt] = []
-    for first, last in pieces(value, across, 1):
-        reached = frame.counter("w", last - first)
+
+    def copy(value: Expr, first: Expr, length: int) -> None:
+        reached = frame.counter("w", length)
         place = {across: simplify(reached + first)}
         store = Store(buffers.strip, replace_axes(position, place), replace_axes(value, place))
-        statements += _copied(frame, buffers.inputs, store, reached, lane)
+        statements.extend(_copied(frame, buffers.inputs, store, reached, lane))
+
+    run = moving_run(tuple(conjuncts(simplify(all_of(inside)))), across)
+    if run is None:
+        value = simplify(select(all_of(inside), element, zero))
+        for first, last in pieces(value, across, 1):
+            copy(value, const(first, int64), last - first)
+    else:
+        # Zeros wherever the run does not always lie, and then the run.
+        low, high = run.firsts
+        for first, last in ((0, high), (low + run.length, across.extent)):
+            if first < last:
+                copy(zero, const(first, int64), last - first)
+        value = simplify(select(all_of(run.others), element, zero))
+        copy(value, run.first.expr, run.length)
     return (
         *nested_counters((line,), tuple(statements), LoopKind.ROLLED),
         *_filled_beyond(frame, buffers),

@@ -16,12 +16,16 @@ from math import ceil, prod
 from tensorgen.contraction import Contraction
 from tensorgen.crossing_lines import ALIKE, READ_ELSEWHERE, Team
 from tensorgen.dialects import VectorDialect
+from tensorgen.expr import Axis, Select, all_of
+from tensorgen.lane_choices import conjuncts
+from tensorgen.loop import FIRST_LOOP
 from tensorgen.machine import Core
 from tensorgen.minimal_filtering import Row
+from tensorgen.moving_edges import moving_run
 from tensorgen.prologue_costs import EXPOSED
 from tensorgen.schedule import WinogradTile
 from tensorgen.shares import busiest_share
-from tensorgen.simplify import affine
+from tensorgen.simplify import affine, simplify
 from tensorgen.sketch_tiles import Estimate, tile_shapes
 from tensorgen.target import LINE_BYTES
 from tensorgen.task import Task
@@ -158,6 +162,27 @@ def largest_divisor(number: int, most: int) -> int:
     return next(divisor for divisor in range(most, 0, -1) if number % divisor == 0)
 
 
+def _edges_lie_still(form: FilteredContraction, width: int) -> bool:
+    """Whether a line of the data, so many elements of it, has padding at the same places for all
+    batches, or as much of it. Batches that move along a line, as phases do, may see more or less of
+    its padding."""
+    column = form.filtered[-1]
+    data = form.contraction.factors[form.data]
+    moving = any(data.coefficient(b) == data.coefficient(column.tap) for b in form.batch)
+    prologue = form.contraction.prologue
+    if not moving or prologue is None:
+        return True
+    assert isinstance(prologue.stage.body, Select), "a prologue is padding"
+    across = Axis(FIRST_LOOP, width, "w")
+    here = column.at(across)
+    places = {
+        axis: simplify(index.expr, here)
+        for axis, index in zip(prologue.stage.axes, prologue.indices, strict=True)
+    }
+    exists = all_of([across < column.positions, prologue.stage.body.condition])
+    return moving_run(tuple(conjuncts(simplify(exists, places))), across) is not None
+
+
 class WinogradSketch:
     """One number of results at once, and whether parts are folded: the blocks and chunks that there
     are, and what a schedule costs. `turned` tells that data or results are transposed in registers
@@ -194,9 +219,7 @@ class WinogradSketch:
         self.lanes, self.loads_per_cycle = lanes, dialect.loads_per_cycle
         data, result = form.contraction.factors[form.data], affine(form.contraction.result)
         column = form.filtered[-1]
-        # Batches that move along a line, as phases do, differ in where its edges are.
-        apart = any(data.coefficient(b) == data.coefficient(column.tap) for b in form.batch)
-        turned_data = dialect.transposes and not apart
+        turned_data = dialect.transposes and _edges_lie_still(form, self.inner.width(folded))
         self.relay = TURNED_RELAY * core.costs.shuffle if turned_data else RELAY
         if form.channels and data.coefficient(form.channels[-1]) == 1:
             turned_data = False

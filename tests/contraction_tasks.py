@@ -134,6 +134,31 @@ def convolution(
     return task_of(inputs, stage_of(inputs, dtype, body), constant, dtype)
 
 
+def phases(size: Shape, channels: tuple[int, int], kernel: int = 2) -> Task:
+    """The sums of a transposed convolution of stride 2, in front of its padding: results of two
+    phases along each axis read the same taps, the second one element further."""
+    inner, outer = channels
+    halves = (2,) * len(size)
+    inputs = (
+        (inner, *(extent + kernel for extent in size)),
+        (outer, *halves, inner, *(kernel,) * len(size)),
+    )
+
+    def body(x: Tensor, w: Tensor) -> TensorExpr:
+        def element(oc: Expr, *axes: Expr) -> Expr:
+            half, place = axes[: len(size)], axes[len(size) :]
+
+            def product(ic: Expr, *window: Expr) -> Expr:
+                where = (p + h + k for p, h, k in zip(place, half, window, strict=True))
+                return x[(ic, *where)] * w[(oc, *half, ic, *window)]
+
+            return reduce_sum((inner, *(kernel,) * len(size)), product)
+
+        return compute((outer, *halves, *size), element)
+
+    return task_of(inputs, stage_of(inputs, float32, body), (False, True))
+
+
 def padded(task: Task, before: Sequence[int], after: Sequence[int]) -> Task:
     """The task with the outside of its first input, along the last axes, made by a prologue: that
     many elements in front and behind are not read but zero."""

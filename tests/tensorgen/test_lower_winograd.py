@@ -36,7 +36,14 @@ from tests.compiled_kernels import (
     evaluate_task,
     runnable_isas,
 )
-from tests.contraction_tasks import convolution, matmul, padded, whole_inputs, with_epilogue
+from tests.contraction_tasks import (
+    convolution,
+    matmul,
+    padded,
+    phases,
+    whole_inputs,
+    with_epilogue,
+)
 
 
 def form_of(task: Task) -> FilteredContraction | None:
@@ -188,6 +195,10 @@ TASKS: dict[str, tuple[Task, int]] = {
         ),
         4,
     ),
+    "phases": (padded(phases((4, 6), (5, 3)), (1, 1), (1, 1)), 2),
+    "phases of a line": (padded(phases((9,), (18, 3)), (1,), (1,)), 4),
+    "phases that leave padding out": (padded(phases((4, 6), (5, 3), 3), (2, 2), (0, 0)), 2),
+    "phases without padding": (phases((4, 5), (2, 3)), 2),
     "narrow": (with_epilogue(convolution((4, 6), (3, 3), channels=(2, 3)), "narrow"), 2),
 }
 

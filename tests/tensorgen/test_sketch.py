@@ -38,15 +38,16 @@ from tensorgen.sketch import (
     shared_rows,
 )
 from tensorgen.sketch_tiles import cheapest, cheapest_tile, register_tiles, tile_sketches
-from tensorgen.sketch_winograd import winograd_tiles
+from tensorgen.sketch_winograd import RELAY, winograd_sketches, winograd_tiles
 from tensorgen.target import Target
 from tensorgen.task import Task
-from tensorgen.tile_costs import MULTIPLY_ADD_LATENCY, least_step
+from tensorgen.tile_costs import MULTIPLY_ADD_LATENCY, TRANSPOSED_STORE, least_step
 from tensorgen.types import Shape, TensorType, float32, int64
 from tests.contraction_tasks import (
     convolution,
     matmul,
     padded,
+    phases,
     stage_of,
     task_of,
     typical_core,
@@ -180,8 +181,9 @@ def test_results_far_away_are_asked_for_where_each_row_has_a_page(
 
 @pytest.mark.parametrize("isa", ["avx2", "avx512"])
 @pytest.mark.parametrize("interleaved", [False, True])
-def test_phases_are_not_transposed_in_registers(isa: str, interleaved: bool) -> None:
-    """Results of a phase are apart, and where its lines end depends on the phase."""
+def test_results_of_phases_are_not_transposed_where_they_are_apart(
+    isa: str, interleaved: bool
+) -> None:
 
     def body(x: Tensor, w: Tensor) -> TensorExpr:
         def element(*axes: Expr) -> Expr:
@@ -196,9 +198,27 @@ def test_phases_are_not_transposed_in_registers(isa: str, interleaved: bool) -> 
     task = task_of(inputs, stage_of(inputs, float32, body), (False, True), float32)
     contraction = contraction_of(task)
     assert contraction is not None
-    found = [t.schedule for t in winograd_tiles(task, contraction, typical_core(isa), 1)]
+    found = list(winograd_sketches(task, contraction, typical_core(isa)))
     assert found
-    assert {schedule.turned for schedule in found} == {not interleaved}
+    assert {sketch.store < TRANSPOSED_STORE for sketch in found} == {not interleaved}
+
+
+@pytest.mark.parametrize(
+    ("task", "turned"),
+    [
+        (padded(phases((8, 8), (16, 16)), (1, 1), (1, 1)), True),
+        (phases((8, 8), (16, 16)), True),
+        (padded(phases((8, 8), (16, 16), 3), (2, 2), (0, 0)), False),
+    ],
+)
+def test_data_is_transposed_in_registers_if_all_phases_see_a_whole_image(
+    task: Task, turned: bool
+) -> None:
+    contraction = contraction_of(task)
+    assert contraction is not None
+    core = typical_core("avx512")
+    reshaped = [s for s in winograd_sketches(task, contraction, core) if s.results == (2, 2)]
+    assert [sketch.relay < RELAY for sketch in reshaped] == [turned]
 
 
 def test_weights_read_once_in_order_arrive_during_arithmetic() -> None:
