@@ -16,6 +16,7 @@ from tensorgen.expr import Axis, Reduce, loads, walk
 from tensorgen.flat import flat_loads
 from tensorgen.machine import Core
 from tensorgen.simplify import Affine, affine
+from tensorgen.target import LINE_BYTES
 from tensorgen.task import Task
 
 READ_ELSEWHERE = 0.5
@@ -26,6 +27,10 @@ lines the next kernel writes."""
 ALIKE = 0.5
 """The part of what tiles make by axes of the data that other threads go on with, though it lies in
 no pieces: the next kernel may be one of tiles that share work in the same way."""
+
+PAIR_BYTES = 2 * LINE_BYTES
+"""Bytes in a row of which a core asks for all if it misses some: a thread whose pieces are not
+longer takes lines from others who are about to write them."""
 
 
 def lies_in_pieces(index: Affine, axes: Sequence[Axis], shared: Axis) -> bool:
@@ -65,6 +70,11 @@ class Team:
         if amount > self.held or lies_in_pieces(index, axes, shared):
             return 0.0
         return amount / self.threads
+
+    def tears(self, index: Affine, axes: Sequence[Axis], shared: Axis, element_bytes: int) -> bool:
+        """Whether threads that share an axis write neighbouring lines, or parts of one."""
+        piece = abs(index.coefficient(shared)) * shared.extent * element_bytes / self.threads
+        return piece <= PAIR_BYTES and not lies_in_pieces(index, axes, shared)
 
 
 def task_bytes_elsewhere(task: Task, team: Team) -> float:

@@ -162,14 +162,20 @@ def largest_divisor(number: int, most: int) -> int:
     return next(divisor for divisor in range(most, 0, -1) if number % divisor == 0)
 
 
+def _moves_by_a_tap(form: FilteredContraction, batch: Axis) -> bool:
+    """Whether a step of a batch leads to the data that the next tap of a window reads."""
+    data = form.contraction.factors[form.data]
+    step = data.coefficient(batch)
+    return any(step == data.coefficient(window.tap) for window in form.filtered)
+
+
 def _edges_lie_still(form: FilteredContraction, width: int) -> bool:
     """Whether a line of the data, so many elements of it, has padding at the same places for all
     batches, or as much of it. Batches that move along a line, as phases do, may see more or less of
     its padding."""
-    column = form.filtered[-1]
+    column, prologue = form.filtered[-1], form.contraction.prologue
     data = form.contraction.factors[form.data]
     moving = any(data.coefficient(b) == data.coefficient(column.tap) for b in form.batch)
-    prologue = form.contraction.prologue
     if not moving or prologue is None:
         return True
     assert isinstance(prologue.stage.body, Select), "a prologue is padding"
@@ -239,7 +245,10 @@ class WinogradSketch:
         elements = prod(axis.extent for axis in form.contraction.axes)
         self.result_bytes = elements * self.element_bytes
         strip = self.outer.elements(folded) * self.inner.width(folded) * self.planes
-        self.data_bytes = self.strips * self.deep_in * strip * self.repeated * self.element_bytes
+        # Batches that move by as much as a tap, as phases do, read the same data.
+        alike = prod(b.extent for b in form.batch if _moves_by_a_tap(form, b))
+        strips = self.strips * self.deep_in * self.repeated // alike
+        self.data_bytes = strips * strip * self.element_bytes
 
     def rows_of(self, strips: int) -> int:
         """Rows of the products of one block of strips."""
@@ -364,7 +373,11 @@ class WinogradSketch:
         data, result = contraction.factors[form.data], affine(contraction.result)
         asked = team.read_elsewhere(self.data_bytes, data, axes, read)
         left = team.made_elsewhere(self.result_bytes, result, contraction.axes, made)
-        return READ_ELSEWHERE * asked + (ALIKE if made is strip else 1.0) * left
+        if team.tears(result, contraction.axes, made, self.element_bytes):
+            left *= team.threads
+        elif made is strip:
+            left *= ALIKE
+        return READ_ELSEWHERE * asked + left
 
     def _streamed(self, schedule: WinogradTile, core: Core) -> float:
         """The share of the shorter time that tiles wait which read weights once, in order: for

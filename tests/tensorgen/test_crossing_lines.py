@@ -47,6 +47,17 @@ def test_what_the_caches_do_not_hold_is_with_no_core() -> None:
     assert team.made_elsewhere(96, INDEX, axes, COLUMNS) == 0.0
 
 
+def test_threads_tear_lines_that_each_has_a_short_piece_of() -> None:
+    """Two threads have 4 columns each of every row, 16 bytes; 32 columns of floats are a pair of
+    lines, and rows are pieces of memory."""
+    axes = (ROWS, COLUMNS)
+    assert Team(2, 96).tears(INDEX, axes, COLUMNS, 4)
+    assert not Team(2, 96).tears(INDEX, axes, ROWS, 4)
+    for extent, expected in ((64, True), (66, False)):
+        wide = Axis(2, extent, "k")
+        assert Team(2, 96).tears(affine(ROWS * 100 + wide), (ROWS, wide), wide, 4) == expected
+
+
 def mean_task(together: bool, constant: bool = False) -> Task:
     """Sums over planes of 5 x 7, of each of 16 channels, which are together in memory or apart."""
     shape = (5, 7, 16) if together else (16, 5, 7)
