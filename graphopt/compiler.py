@@ -23,7 +23,7 @@ from graphopt.search.cost import AnalyticCost, machine_for
 from graphopt.search.kernels import Kernels
 from graphopt.shared_constants import Layouts, Read, shared_reads, splitting
 from graphopt.step import Step
-from graphopt.storage import ArenaUse, Layout, lay_out, plan_storage
+from graphopt.storage import ArenaUse, Layout, lay_out, plan_storage, with_given
 from graphopt.sweeps import backward_schedule, backward_steps
 from tensorgen.attention import attention_of
 from tensorgen.contraction import contraction_of
@@ -113,6 +113,7 @@ def compile_graph(
     if not strict:
         cost = AnalyticCost(target, threads, machine, filtering)
         layout = in_better_orders(layout, cost.cost)
+    layout = with_given(layout)
     kernels = _lower_tasks(
         layout,
         schedules,

@@ -10,7 +10,7 @@ What it does not: plan offsets itself (`tensorgen.memory`) or choose kernels.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import prod
 
@@ -82,6 +82,19 @@ def lay_out(
             else:
                 kept.append(_copy_into(operand, result, offset, parts))
     return _assign_ports(graph, kept, parts)
+
+
+def with_given(layout: Layout) -> Layout:
+    """The layout with tasks that know which of their inputs are in arrays of callers, in all steps
+    that share a kernel."""
+    given: dict[Task, frozenset[int]] = {}
+    for step in layout.steps:
+        bases = [layout.part(value).base for value in step.inputs]
+        own = frozenset(n for n, base in enumerate(bases) if isinstance(base, Input))
+        given[step.task] = given.get(step.task, own) & own
+    marked = {task: replace(task, given=known) for task, known in given.items() if known}
+    steps = tuple(replace(s, task=marked.get(s.task, s.task)) for s in layout.steps)
+    return replace(layout, steps=steps)
 
 
 def _root(value: Value, parts: Mapping[Value, Part]) -> tuple[Value, int]:

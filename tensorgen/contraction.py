@@ -73,6 +73,11 @@ class Contraction:
         first, second = (n < len(task.inputs) and task.constant[n] for n in self.operands)
         return first, second
 
+    def given(self, task: Task) -> tuple[bool, bool]:
+        """Whether each factor is an array of callers, which begins anywhere."""
+        first, second = (n in task.given for n in self.operands)
+        return first, second
+
 
 def contraction_of(task: Task) -> Contraction | None:
     """The task as a contraction with an optional elementwise epilogue, and an optional prologue

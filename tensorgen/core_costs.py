@@ -25,16 +25,19 @@ class CoreCosts:
     part `kept` of what it is counted on for is in use. Where they would not, sums are also taken in
     blocks of which a panel and the next one fill the part `long_block` of it. A vector that a step
     of a tile reads from the second cache takes `second_vector` cycles more. Of lines that come from
-    there in no order, one in `second_line` cycles does. A line of which the panel before has read
-    or stored the first part takes `cut_line` cycles to come back, where lines collide in the first
-    cache. Of the time in which packed elements of inner loops arrive from beyond the second cache,
-    one after the other, the part `stream` is waited for, though the core itself asks for them in
-    time; so is the part `streamed` of the shorter of two times, of arithmetic and of filtered
-    weights that arrive for it, in more than one line a step. An element of a panel that is packed
-    at run time takes `packed` cycles more; of the time in which it arrives from beyond the second
-    cache, the part `packed_wait` is waited for if nobody has asked for it. To store a line of
-    results in a page in which the tile before has not stored takes `result_line` cycles more. A
-    line that another core has made takes `crossing_line` cycles to come, and to be made again.
+    there in no order, one in `second_line` cycles does. A step that reads vectors of an array of
+    callers in place, all of them across two lines, takes `torn_step` cycles more, and twice as many
+    where lines that the second cache holds collide in the first one. A line of which the panel
+    before has read or stored the first part takes `cut_line` cycles to come back, where lines
+    collide in the first cache. Of the time in which packed elements of inner loops arrive from
+    beyond the second cache, one after the other, the part `stream` is waited for, though the core
+    itself asks for them in time; so is the part `streamed` of the shorter of two times, of
+    arithmetic and of filtered weights that arrive for it, in more than one line a step. An element
+    of a panel that is packed at run time takes `packed` cycles more; of the time in which it
+    arrives from beyond the second cache, the part `packed_wait` is waited for if nobody has asked
+    for it. To store a line of results in a page in which the tile before has not stored takes
+    `result_line` cycles more. A line that another core has made takes `crossing_line` cycles to
+    come, and to be made again.
     """
 
     clock: float = 1.0
@@ -53,6 +56,7 @@ class CoreCosts:
     long_block: float = 0.0
     second_vector: float = 0.0
     second_line: float = 0.0
+    torn_step: float = 0.0
     cut_line: float = 12.0
     stream: float = 0.0
     streamed: float = 0.2

@@ -107,13 +107,16 @@ def tile_sketches(
     for vector in (0, 1):
         bare = roles_without_padding(task, contraction, vector)
         if bare is not None and bare.vectors:
-            constant = bare.contraction.constant(task)
-            yield from sketches_for_roles(bare, vector, constant, core, threads)
+            constant, given = bare.contraction.constant(task), bare.contraction.given(task)
+            yield from sketches_for_roles(
+                bare, vector, constant, core, threads, given=given[vector]
+            )
     for vector in (0, 1):
         roles = assign_roles(contraction, vector)
         if not roles.vectors or roles.contraction.operands[0] == roles.contraction.operands[1]:
             continue
-        yield from sketches_for_roles(roles, vector, contraction.constant(task), core, threads)
+        constant, given = contraction.constant(task), contraction.given(task)
+        yield from sketches_for_roles(roles, vector, constant, core, threads, given=given[vector])
     for factor in (0, 1):
         if not is_strided(contraction, factor) or not contraction.constant(task)[1 - factor]:
             continue
@@ -123,8 +126,10 @@ def tile_sketches(
         for vector in (0, 1):
             roles = assign_roles(copied, vector)
             if roles.vectors:
-                constant = copied.constant(task)
-                yield from sketches_for_roles(roles, vector, constant, core, threads, factor)
+                constant, given = copied.constant(task), copied.given(task)
+                yield from sketches_for_roles(
+                    roles, vector, constant, core, threads, factor, given[vector]
+                )
 
 
 def tiles_for_roles(
@@ -143,13 +148,14 @@ def sketches_for_roles(
     core: Core,
     threads: int,
     copied: int | None = None,
+    given: bool = False,
 ) -> Iterator[TileSketch]:
     """The same for factor `vector` along the lanes: a prologue lies as its stage does or, where
     that serves several steps of a sum with a line, with other elements together."""
-    yield TileSketch.of(roles, None, vector, constant, core, threads, copied)
+    yield TileSketch.of(roles, None, vector, constant, core, threads, copied, given)
     together = _together(roles, vector)
     if together is not None:
-        yield TileSketch.of(roles, together, vector, constant, core, threads, copied)
+        yield TileSketch.of(roles, together, vector, constant, core, threads, copied, given)
 
 
 def _together(roles: Roles, vector: int) -> int | None:
@@ -191,12 +197,14 @@ class TileSketch:
         core: Core,
         threads: int,
         copied: int | None,
+        given: bool,
     ) -> TileSketch:
-        """The tiles if the elements along that axis of the prologue lie together."""
+        """The tiles if the elements along that axis of the prologue lie together; `given` tells
+        that the factor along the lanes is an array of callers."""
         if together is not None:
             roles = _read_together(roles, together)
         turned = together is not None
-        work = tiled_work(roles, vector, core.dialect, threads)
+        work = tiled_work(roles, vector, core.dialect, threads, given)
         if roles.contraction.guards:
             work = work.where_needed(needed_share(roles.contraction))
         outer = _vectors_outer(work)

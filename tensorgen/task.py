@@ -20,17 +20,21 @@ class Task(Identified):
     """Stages over inputs.
 
     `constant[i]` tells that input `i` is known at compile time, so that a kernel may ask for it in
-    any layout. `outputs` are positions in `stages`, in the order of the kernel's results.
+    any layout. `outputs` are positions in `stages`, in the order of the kernel's results. `given`
+    are the inputs that are in arrays of callers, which begin anywhere: others begin with a line of
+    the cache.
     """
 
     inputs: tuple[TensorType, ...]
     stages: tuple[TensorExpr, ...]
     outputs: tuple[int, ...]
     constant: tuple[bool, ...]
+    given: frozenset[int] = frozenset()
     digest: bytes = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         assert len(self.constant) == len(self.inputs)
+        assert self.given <= {n for n, fixed in enumerate(self.constant) if not fixed}
         assert self.outputs, "a task has at least one result"
         for position, stage in enumerate(self.stages):
             for load in loads(stage.body):
@@ -38,6 +42,8 @@ class Task(Identified):
                 assert load.type == self.operand_type(load.operand), "a load misstates its operand"
         state = hashlib.blake2b(digest_size=16)
         state.update(repr((self.inputs, self.outputs, self.constant)).encode())
+        if self.given:
+            state.update(repr(sorted(self.given)).encode())
         for stage in self.stages:
             state.update(stage.digest)
         object.__setattr__(self, "digest", state.digest())

@@ -53,9 +53,8 @@ ALL_COLUMNS, ALL_FAR_COLUMNS = 4.0, 16.0
 columns: there are more than a core has translations of at hand, or a prefetcher follows. The second
 is for results that go to main memory."""
 
-INSIDE_LINE = 0.5
-"""How often operands begin inside a line, so that panels of whole lines do, too: those that a
-library makes itself do not, those of its callers nearly always."""
+UNFORESEEN_LINE = 0.5
+"""Lines that one step waits for, of vectors in place that begin with one. (Fitted to networks.)"""
 
 SECOND_SHARE = 0.7
 """The part of the second-level cache's bandwidth that tiles get: their lines are not one stream."""
@@ -81,14 +80,15 @@ class TiledWork:
     """What the estimates of all tiles of a contraction share: `depth` multiply-adds an element,
     rows x columns for each point of the axes of `batch`, `outer_rows` and `outer_columns`. Runtime
     packing costs `pack` cycles an element. Rows lie `row_distance` bytes apart; None without rows.
-    With `row_streams`, each is read in the order of memory, and no two share lines.
-    The outermost loop of a sum makes steps of so many bytes in the vector factor, so many of them
+    With `row_streams`, each is read in the order of memory, and no two share lines. The outermost
+    loop of a sum makes steps of so many bytes in the vector factor, so many of them
     (`vector_steps`), and in the other one (`row_steps`). Of the vectors, read in place, the part
-    `across` lies across two lines. All rows span `row_span` bytes, all columns `vector_span`. All
-    elements of the factors have `row_bytes` and `vector_bytes`. In the result rows lie
-    `result_distance` bytes apart and columns `column_distance`, and all of it has `result_bytes`,
-    of which each thread makes `own_results`; the epilogue reads `residuals` operands as large as
-    that."""
+    `across` lies across two lines: all of them, unless they are shorter, if the factor is `given`,
+    an array of callers, which begins inside a line. All rows span `row_span` bytes, all columns
+    `vector_span`. All elements of the factors have `row_bytes` and `vector_bytes`. In the result
+    rows lie `result_distance` bytes apart and columns `column_distance`, and all of it has
+    `result_bytes`, of which each thread makes `own_results`; the epilogue reads `residuals`
+    operands as large as that."""
 
     depth: int
     batch: int
@@ -106,6 +106,7 @@ class TiledWork:
     vector_steps: tuple[int, int]
     row_steps: tuple[int, int]
     across: float
+    given: bool
     row_span: int
     vector_span: int
     row_streams: bool
@@ -167,14 +168,13 @@ class TiledWork:
     def awaited_lines(self, schedule: RegisterTile, rows: int, core: Core) -> float:
         """Lines in place that one step waits for where the first-level cache has lost them, and no
         prefetcher foresees them: those of rows, and of vectors that go by again for each row tile.
-        Vectors that stay while row tiles go by take a line more where the operand begins inside
-        one."""
+        Vectors that stay while row tiles go by take a line more where they begin inside one."""
         lines = self._awaited_row_lines(schedule, rows, core)
         scattered = self.scattered_lines(schedule, rows, core)
         if not schedule.vectors_outer:
             lines += scattered
         elif scattered and not schedule.depth:
-            lines += INSIDE_LINE * (1.0 - self.across)
+            lines += 1.0 if self.given else UNFORESEEN_LINE * (1.0 - self.across)
         return lines
 
     def _awaited_row_lines(self, schedule: RegisterTile, rows: int, core: Core) -> float:
@@ -236,8 +236,11 @@ class TiledWork:
         return panel + LINE_BYTES * self.row_reads.lines(rows, remembered)
 
 
-def tiled_work(roles: Roles, vector: int, dialect: VectorDialect, threads: int) -> TiledWork:
-    """That of a contraction with factor `vector` along the lanes, for so many threads."""
+def tiled_work(
+    roles: Roles, vector: int, dialect: VectorDialect, threads: int, given: bool = False
+) -> TiledWork:
+    """That of a contraction with factor `vector` along the lanes, which is an array of callers if
+    `given`, for so many threads."""
     factors, column = roles.contraction.factors, roles.vectors[-1]
     element_bytes = roles.contraction.dtype.bytes
     distance = None
@@ -265,12 +268,15 @@ def tiled_work(roles: Roles, vector: int, dialect: VectorDialect, threads: int) 
         vector_reads=LineReads.of(roles, vector, column),
         vector_steps=_longest_steps(factors[vector], roles.reduction, element_bytes),
         row_steps=_longest_steps(factors[1 - vector], roles.reduction, element_bytes),
-        across=lying_across(
+        across=dialect.lanes * element_bytes / LINE_BYTES
+        if given
+        else lying_across(
             factors[vector],
             (*roles.batch, *roles.vectors[:-1], *roles.reduction),
             dialect.lanes,
             element_bytes,
         ),
+        given=given,
         row_streams=distance is not None
         and distance >= LINE_BYTES
         and bool(roles.reduction)
@@ -349,11 +355,15 @@ def tile_cycles(
     first, *others = core.loads
     lost = bool(others) and depth * moved > first[0]
     late = LATE_STEP if dialect.broadcasts_apart and lost else 0.0
+    torn = 0.0
     if schedule.source is VectorSource.DIRECT:
         lines = ceil(vectors * dialect.lanes * work.element_bytes / LINE_BYTES)
         collided = _line_cost(work.vector_steps, core)
         loads += lines * max(collided - load, 0.0) + vectors * work.across * (SPLIT_LOAD - 1.0)
         loads += MISSED_LOAD * vectors if lost else 0.0
+        if work.given:
+            meet = collided and work.vector_bytes <= core.near_bytes
+            torn = core.costs.torn_step * work.across * (2.0 if meet else 1.0)
         late = LATE_LINE * lines if dialect.broadcasts_apart and (lost or collided) else late
     if work.reads_rows_in_place(schedule) and work.row_steps[0] >= LINE_BYTES:
         line = MISSED_LOAD if lost and dialect.broadcasts_apart else 0.0
@@ -372,7 +382,7 @@ def tile_cycles(
         step += core.costs.second_vector * vectors
     if others and (schedule.depth or lost):
         step += core.costs.row_line * work.awaited_lines(schedule, rows, core)
-    step += late
+    step += torn + late
     step += work.far_cycles(schedule, rows, core)
     cycles = work.depth * step + _end_cycles(work, core, rows, columns)
     if core.costs.cut_line:
@@ -414,9 +424,9 @@ def _jumped_lines(
 
 def _cut_lines(work: TiledWork, schedule: RegisterTile, rows: int, width: int, core: Core) -> float:
     """Lines to which one tile of so many rows comes back: of results, and its share of those that
-    the tiles of a panel read in place, or that it is packed from. Where panels are whole lines,
-    they still are if a caller's array begins inside one: that costs where lines so far apart have
-    one place in the first-level cache, and come from beyond the second."""
+    the tiles of a panel read in place, or that it is packed from. Panels of whole lines begin
+    inside one, too, where the factor does: that costs where lines so far apart have one place in
+    the first-level cache, and come from beyond the second."""
     if not schedule.vectors_outer:
         return 0.0
     inside = width * work.element_bytes % LINE_BYTES != 0
@@ -428,9 +438,8 @@ def _cut_lines(work: TiledWork, schedule: RegisterTile, rows: int, width: int, c
     in_lines = schedule.source is not VectorSource.PACKED and distance >= LINE_BYTES
     if in_lines and _collide(core, steps, distance):
         far_pages = distance % PAGE_BYTES == 0 and work.vector_bytes > core.near_bytes
-        share = 1.0 if inside else INSIDE_LINE if far_pages else 0.0
-        tiles = work.outer_rows * -(-work.rows // schedule.rows)
-        cut += share * work.depth / tiles
+        if inside or (work.given and far_pages):
+            cut += work.depth / (work.outer_rows * -(-work.rows // schedule.rows))
     return cut
 
 

@@ -87,6 +87,7 @@ _KINDS = {
             kept=0.67,
             long_block=1 / 3,
             second_vector=0.64,
+            torn_step=3.5,
             stream=0.4,
             streamed=1.0,
             packed=0.7,

@@ -34,14 +34,15 @@ def stagger(turn: int) -> int:
 
 
 class Memory:
-    """`size` bytes at an `address` that is a multiple of 64, with guards around them.
+    """`size` bytes at an `address` that is `inside` more than a multiple of 64, with guards around
+    them.
 
     Pieces with different `turn`s begin at different places of a page: memory that all begins at the
     same one shares few sets of a cache, which real operands do not.
     """
 
-    def __init__(self, size: int, turn: int = 0) -> None:
-        self._offset = stagger(turn)
+    def __init__(self, size: int, turn: int = 0, inside: int = 0) -> None:
+        self._offset = stagger(turn) + inside
         self._map = mmap.mmap(-1, self._offset + size + GUARD_BYTES)
         if size >= _HUGE_BYTES and hasattr(mmap, "MADV_HUGEPAGE"):
             self._map.madvise(mmap.MADV_HUGEPAGE)
@@ -75,8 +76,8 @@ class Memory:
         return memory
 
     def copy(self, turn: int) -> Memory:
-        """The same content elsewhere."""
-        memory = Memory(self.size, turn)
+        """The same content elsewhere, as far inside a line."""
+        memory = Memory(self.size, turn, self._offset % GUARD_BYTES)
         ctypes.memmove(memory.address, self.address, self.size)
         return memory
 

@@ -56,10 +56,11 @@ class OperandMemory:
         """Lets go of the file."""
         os.close(self._file)
 
-    def put(self, content: memoryview, turn: int) -> Place:
+    def put(self, content: memoryview, turn: int, inside: int = 0) -> Place:
         """Writes the bytes of an operand to a place for them, which begins in its page where that
-        of a `turn` does. Raises OSError if there is no room."""
-        before = stagger(turn)
+        of a `turn` does, or so many bytes `inside` that line. Raises OSError if there is no
+        room."""
+        before = stagger(turn) + inside
         name, start = self._take(before + content.nbytes + len(GUARD))
         try:
             self._write((GUARD, content, GUARD), start + before - len(GUARD))

@@ -21,6 +21,9 @@ from tensorgen.tune.operands import expected_results, packed, seeded_inputs, tol
 from tensorgen.tune.result_check import check_name
 from tensorgen.types import Array, dtype_of
 
+INSIDE_LINE = 16
+"""Bytes into a line that arrays of callers begin, as numpy's do."""
+
 
 class TaskOperands:
     """Those of one task. One thread may make them while another one asks."""
@@ -61,8 +64,9 @@ class TaskOperands:
                 position, _ = key
                 array = np.ascontiguousarray(content(self._seeded()[position]))
                 # Types that a buffer does not know are bytes, too.
+                inside = INSIDE_LINE if position in self._task.given else 0
                 self._places[key] = self._memory.put(
-                    array.reshape(-1).view(np.uint8).data, position
+                    array.reshape(-1).view(np.uint8).data, position, inside
                 )
                 self.input_bytes += array.nbytes
             return self._places[key]

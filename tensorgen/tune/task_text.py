@@ -38,7 +38,7 @@ from tensorgen.tune.fields import (
 )
 from tensorgen.types import DTYPES, DType, ShapeError, TensorType, dtype_named, integer_range
 
-_NAMES = ("constant", "digest", "inputs", "outputs", "stages", "terms")
+_NAMES = ("constant", "digest", "given", "inputs", "outputs", "stages", "terms")
 _DTYPE_NAMES = frozenset(dtype.name for dtype in DTYPES)
 _FOLDS = {fold.value: fold for fold in Fold}
 
@@ -70,6 +70,7 @@ def task_document(task: Task) -> Document:
         "digest": task.digest.hex(),
         "inputs": [[type.dtype.name, *type.shape] for type in task.inputs],
         "constant": list(task.constant),
+        "given": sorted(task.given),
         "outputs": list(task.outputs),
         "terms": terms,
         "stages": stages,
@@ -113,7 +114,10 @@ def task_of(document: Document) -> Task:
         stages = tuple(_stage(item, terms) for item in _list(document.get("stages"), "stages"))
         places = _list(document.get("outputs"), "outputs")
         outputs = tuple(_place(place, stages, "outputs") for place in places)
-        task = Task(inputs, stages, outputs, constant)
+        given = frozenset(
+            _place(place, inputs, "given") for place in _list(document.get("given", []), "given")
+        )
+        task = Task(inputs, stages, outputs, constant, given)
     except (AssertionError, IndexError, ShapeError) as error:
         # What terms ask of their parts.
         raise FieldError(f"task: expected terms that fit together, got {one_line(error)}") from None

@@ -9,7 +9,7 @@ from graphopt.graph import Constant, Graph, Input, Value
 from graphopt.ops import OP
 from graphopt.partition import partition, stored_views
 from graphopt.reference import evaluate_graph
-from graphopt.storage import ArenaUse, Layout, copy_of, copy_task, lay_out
+from graphopt.storage import ArenaUse, Layout, copy_of, copy_task, lay_out, with_given
 from tensorgen.types import TensorType, float32
 from tests.compiled_kernels import evaluate_task
 from tests.planned_memory import Memory, planned
@@ -80,6 +80,19 @@ def test_joining_an_input_copies_only_that() -> None:
     joined = OP["concat"](x, OP["matmul"](x, _weight(3, 3)), axis=1)
     layout, _ = check(graph_of((x,), joined))
     assert len(layout.steps) == 2
+
+
+def test_tasks_know_what_callers_give_if_all_their_steps_read_it() -> None:
+    """The first of three equal products reads the caller's array, but they share a kernel; that of
+    a part of an array has one of its own."""
+    x, y = tensor(4, 4), tensor(8, 6, position=1)
+    value: Value = x
+    for _ in range(3):
+        value = OP["matmul"](value, _weight(4, 4))
+    part = OP["slice"](y, starts=(4, 0), steps=(1, 1), sizes=(4, 6))
+    layout = with_given(layout_of(graph_of((x, y), value, OP["matmul"](part, _weight(6, 4)))))
+    assert [sorted(step.task.given) for step in layout.steps] == [[], [], [], [0]]
+    assert len({step.task for step in layout.steps}) == 2
 
 
 def test_outputs_go_right_to_the_caller() -> None:

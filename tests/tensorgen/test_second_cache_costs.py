@@ -11,13 +11,13 @@ from tensorgen.contraction import assign_roles, contraction_of
 from tensorgen.machine import Core
 from tensorgen.row_blocks import block_cycles
 from tensorgen.schedule import RegisterTile, VectorSource
-from tensorgen.sketch_tiles import tile_sketches
+from tensorgen.sketch_tiles import cheapest_tile, tile_sketches
 from tensorgen.task import Task
 from tensorgen.tile_costs import (
     ALL_COLUMNS,
     ALL_FAR_COLUMNS,
-    INSIDE_LINE,
     NEAR_LINE,
+    UNFORESEEN_LINE,
     TiledWork,
     panels_are_lost,
     sums_step,
@@ -28,10 +28,10 @@ from tests.contraction_tasks import convolution, costing, matmul, typical_core
 from tests.contraction_tiles import estimates_of
 
 
-def work_of(task: Task, vector: int, core: Core) -> TiledWork:
+def work_of(task: Task, vector: int, core: Core, given: bool = False) -> TiledWork:
     contraction = contraction_of(task)
     assert contraction is not None
-    return tiled_work(assign_roles(contraction, vector), vector, core.dialect, 1)
+    return tiled_work(assign_roles(contraction, vector), vector, core.dialect, 1, given)
 
 
 def pointwise(channels: tuple[int, int], size: int) -> Task:
@@ -87,14 +87,49 @@ def test_rows_of_the_outer_loop_come_again_where_the_first_cache_does_not_hold_t
 
 
 def test_vectors_in_place_take_a_line_more_and_all_their_lines_where_they_go_by_again() -> None:
-    """Arrays of callers begin inside a line as often as not."""
+    """A whole one for arrays of callers, which begin inside a line."""
     core = costing(row_line=3.0)
-    work = work_of(pointwise((512, 256), 32), 0, core)
-    assert work.across == 0.0
-    assert waited(work, PIXELS_IN_LANES, core) == pytest.approx(INSIDE_LINE)
+    work, given = (
+        work_of(pointwise((512, 256), 32), 0, core, given=given) for given in (False, True)
+    )
+    assert (work.across, given.across) == (0.0, 1.0)
+    assert waited(work, PIXELS_IN_LANES, core) == pytest.approx(UNFORESEEN_LINE)
+    assert waited(given, PIXELS_IN_LANES, core) == pytest.approx(1.0)
     again = replace(PIXELS_IN_LANES, vectors_outer=False)
     assert waited(work, again, core) == pytest.approx(work.vector_lines(again, 14, core))
     assert waited(work, replace(PIXELS_IN_LANES, source=VectorSource.RUNTIME), core) == 0.0
+
+
+def test_steps_of_vectors_across_two_lines_take_longer() -> None:
+    """All vectors of an array of callers lie so, and none of one that begins with a line. Channels
+    of 32 x 32 pixels are pages, whose lines collide; those of 128 x 128 come from far away."""
+    core, free = costing(torn_step=3.5), costing()
+    for size, given, expected in (
+        (28, False, 0.0),
+        (28, True, 3.5 * 64),
+        (32, True, 7.0 * 64),
+        (128, True, 3.5 * 64),
+    ):
+        work = work_of(pointwise((64, 64), size), 0, core, given=given)
+        for tile, share in (
+            (PIXELS_IN_LANES, 1.0),
+            (replace(PIXELS_IN_LANES, source=VectorSource.RUNTIME), 0.0),
+        ):
+            torn, whole = (tile_cycles(work, tile, found, 14, 32) for found in (core, free))
+            assert torn - whole == pytest.approx(share * step * 64)
+
+
+def test_arrays_of_callers_are_packed_where_steps_across_lines_are_dear() -> None:
+    """32 rows of pixels are few to pack panels for; vectors in place are torn if they are given."""
+    task = pointwise((64, 64), 32)
+    core = costing(torn_step=3.5)
+    for given, source in ((frozenset(), VectorSource.DIRECT), ({0}, VectorSource.RUNTIME)):
+        found = replace(task, given=frozenset(given))
+        contraction = contraction_of(found)
+        assert contraction is not None
+        best = cheapest_tile(found, contraction, core, 1)
+        assert best is not None
+        assert best.schedule.source is source
 
 
 def test_panels_are_lost_sooner_where_a_core_keeps_less_of_them() -> None:

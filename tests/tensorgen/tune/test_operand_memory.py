@@ -53,6 +53,14 @@ def test_operands_are_found_between_guards(memory: OperandMemory) -> None:
     assert len({place.offset % mmap.PAGESIZE for place in places}) == len(places)
 
 
+def test_an_operand_may_begin_inside_a_line_and_so_do_its_copies(memory: OperandMemory) -> None:
+    place = memory.put(memoryview(b"y" * 100), 3, inside=16)
+    (found,) = parts(memory, [place])
+    assert (content(found), found.is_guarded(100), found.address % 64) == (b"y" * 100, True, 16)
+    copy = found.copy(4)
+    assert (content(copy), copy.is_guarded(100), copy.address % 64) == (b"y" * 100, True, 16)
+
+
 def test_a_store_next_to_an_operand_is_seen_and_stays_with_who_stored(
     memory: OperandMemory,
 ) -> None:

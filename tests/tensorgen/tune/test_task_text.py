@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -31,6 +32,14 @@ def test_a_task_comes_back(name: str) -> None:
     assert found == task
     assert str(found) == str(task)
     assert found.output_types == task.output_types
+
+
+def test_a_task_of_callers_arrays_comes_back_as_another() -> None:
+    task = next(task for task in TASKS.values() if not task.constant[0])
+    given = replace(task, given=frozenset({0}))
+    assert given.digest != task.digest
+    found = task_of(through_json(given))
+    assert (found, found.given) == (given, frozenset({0}))
 
 
 def test_every_kind_of_term_comes_back() -> None:
