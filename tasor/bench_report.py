@@ -43,6 +43,7 @@ from tasor.roofline import (
     flops_per_second,
     intensity,
     percent,
+    share_of_fed_peak,
     share_of_peak,
 )
 from tasor.roofline_plot import PLOT_STYLE, Point, Standing, roofline_svg
@@ -118,6 +119,7 @@ def bench_page(
         bar_axis=bars_axis(),
         cases=[_case(row, engines, ceilings) for row in rows],
         above=any((share_of_peak(row, ceilings) or 0) > 1 for row in rows),
+        fed=any(row.fed_peak is not None for row in rows),
         failures=failure_lines(rows),
         not_claimed=NOT_CLAIMED,
     )
@@ -319,6 +321,7 @@ def _filters(rows: Sequence[Row]) -> list[tuple[str, str, int]]:
 def _case(row: Row, engines: Sequence[str], ceilings: Sequence[Ceiling]) -> dict[str, object]:
     """A line of the table of cases."""
     rate, share, density = flops_per_second(row), share_of_peak(row, ceilings), intensity(row)
+    fed = share_of_fed_peak(row)
     return {
         "name": row.case,
         "group": row.group,
@@ -333,6 +336,7 @@ def _case(row: Row, engines: Sequence[str], ceilings: Sequence[Ceiling]) -> dict
         "rate": _sortable(rate, "" if rate is None else f"{rate / 1e9:.3g}"),
         "share": _sortable(share, percent(share)),
         "above": share is not None and share > 1,
+        "fed_share": _sortable(fed, percent(fed)),
         "intensity": _sortable(density, "" if density is None else f"{density:.3g}"),
     }
 

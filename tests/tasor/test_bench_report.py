@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from html import unescape
 from xml.etree import ElementTree
 
@@ -84,6 +85,18 @@ def test_every_drawing_is_well_formed() -> None:
     assert len(drawings) > 15
     for drawing in drawings:
         ElementTree.fromstring(drawing)
+
+
+def test_a_fed_peak_has_a_column_of_shares() -> None:
+    plain = row("plain", 2.0, 3.0, flops=90_000_000)
+    fed = replace(row("fed", 1.0, 2.0, flops=90_000_000), fed_peak=120e9)
+    assert "fed peak" not in text_of(page_of(plain))
+    text = text_of(page_of(fed, plain))
+    assert "of peak of fed peak" in text
+    assert "The fed peak is that of a tile" in text
+    # Gflop/s, of 100, of 120; nothing is known of the other case.
+    assert "90 90 % 75 %" in text
+    assert "45 45 %" in text
 
 
 def test_it_is_made_without_ceilings_and_without_peers() -> None:

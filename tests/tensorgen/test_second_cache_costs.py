@@ -104,12 +104,7 @@ def test_steps_of_vectors_across_two_lines_take_longer() -> None:
     """All vectors of an array of callers lie so, and none of one that begins with a line. Channels
     of 32 x 32 pixels are pages, whose lines collide; those of 128 x 128 come from far away."""
     core, free = costing(torn_step=3.5), costing()
-    for size, given, expected in (
-        (28, False, 0.0),
-        (28, True, 3.5 * 64),
-        (32, True, 7.0 * 64),
-        (128, True, 3.5 * 64),
-    ):
+    for size, given, step in ((28, False, 0.0), (28, True, 3.5), (32, True, 7.0), (128, True, 3.5)):
         work = work_of(pointwise((64, 64), size), 0, core, given=given)
         for tile, share in (
             (PIXELS_IN_LANES, 1.0),
