@@ -54,7 +54,7 @@ class Contraction:
     in front that `prologue` describes. `result` is the flat index of the task's result and
     `epilogue` its value, in terms of `axes`, where the load of `stage_operand` stands for the sum
     and every load has one flat index. Steps at which one of `guards` is negative are left out:
-    they would multiply by zeros that are nowhere.
+    they would multiply by zeros that are nowhere. `given` are the task's (`Task.given`).
     """
 
     axes: tuple[Axis, ...]
@@ -67,16 +67,17 @@ class Contraction:
     stage_operand: int
     prologue: Prologue | None = None
     guards: tuple[Affine, ...] = ()
+    given: frozenset[int] = frozenset()
 
     def constant(self, task: Task) -> tuple[bool, bool]:
         """Whether each factor is known at compile time."""
         first, second = (n < len(task.inputs) and task.constant[n] for n in self.operands)
         return first, second
 
-    def given(self, task: Task) -> tuple[bool, bool]:
-        """Whether each factor is an array of callers, which begins anywhere."""
-        first, second = (n in task.given for n in self.operands)
-        return first, second
+    def reads_given(self, factor: int) -> bool:
+        """Whether a factor is read in an array of callers: not in a prologue's copy of one."""
+        copied = self.prologue is not None and self.prologue.factor == factor
+        return self.operands[factor] in self.given and not copied
 
 
 def contraction_of(task: Task) -> Contraction | None:
@@ -142,6 +143,7 @@ def _contraction_of(task: Task, axis_names: str) -> Contraction | None:
         flat_loads(simplify(value, dict(ones))),
         len(task.inputs) + first,
         prologue,
+        given=task.given,
     )
 
 

@@ -7,11 +7,11 @@ read ahead of a condition, so they vectorize neither as long as it stands inside
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from dataclasses import replace
 
+from tensorgen.conditions import conjuncts
 from tensorgen.expr import (
-    Apply,
     Axis,
     Expr,
     Select,
@@ -43,7 +43,7 @@ def shared_choices(axes: Collection[Axis], store: Store, leaf: Leaf) -> tuple[St
     """What `leaf` makes of a store, under the conditions that depend on none of the axes."""
     value = store.value
     if isinstance(value, Select):
-        parts = tuple(conjuncts(value.condition))
+        parts = conjuncts(value.condition)
         shared = [part for part in parts if free_axes(part).isdisjoint(axes)]
         if shared:
             own = [part for part in parts if part not in shared]
@@ -60,13 +60,3 @@ def shared_choices(axes: Collection[Axis], store: Store, leaf: Leaf) -> tuple[St
 
 def _at_zero(term: Expr, axis: Axis) -> Expr:
     return simplify(term, {axis: const(0, int64)})
-
-
-def conjuncts(condition: Expr) -> Iterator[Expr]:
-    """The conditions that hold if and only if this one does."""
-    match condition:
-        case Apply(op=op, args=(left, right)) if op.name == "and":
-            yield from conjuncts(left)
-            yield from conjuncts(right)
-        case _:
-            yield condition

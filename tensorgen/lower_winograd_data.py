@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tensorgen.conditions import conjuncts
 from tensorgen.expr import Axis, Const, Expr, Load, Select, all_of, const, select
-from tensorgen.lane_choices import conjuncts, shared_choices
+from tensorgen.lane_choices import shared_choices
 from tensorgen.loop import Allocate, Buffer, LoopKind, Stmt, Store
 from tensorgen.lower_loops import pieces, replace_axes
 from tensorgen.lower_prologue import prologue_element
@@ -128,7 +129,7 @@ def _relaid(
         store = Store(buffers.strip, replace_axes(position, place), replace_axes(value, place))
         statements.extend(_copied(frame, buffers.inputs, store, reached, lane))
 
-    run = moving_run(tuple(conjuncts(simplify(all_of(inside)))), across)
+    run = moving_run(conjuncts(simplify(all_of(inside))), across)
     if run is None:
         value = simplify(select(all_of(inside), element, zero))
         for first, last in pieces(value, across, 1):

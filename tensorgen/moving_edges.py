@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tensorgen.expr import Apply, Axis, Expr, free_axes
-from tensorgen.simplify import Affine, affine
-from tensorgen.types import int64
+from tensorgen.conditions import nonnegative
+from tensorgen.expr import Axis, Expr, free_axes
+from tensorgen.simplify import Affine
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +49,9 @@ def moving_run(conditions: Sequence[Expr], axis: Axis) -> MovingRun | None:
 
 def _limit(condition: Expr, axis: Axis) -> tuple[int, Affine] | None:
     """(1, the least element of an axis that meets a comparison) or (-1, the last one)."""
-    match condition:
-        case Apply(op=op, args=(left, right)) if left.dtype == int64 and op.name in ("lt", "le"):
-            least = 1 if op.name == "lt" else 0
-            # The condition is slope * axis + rest >= 0.
-            form = affine(right).plus(affine(left).scaled(-1)).plus(Affine((), -least))
-            slope = form.step(axis)
-            if slope not in (1, -1):
-                return None
-            rest = Affine(tuple(term for term in form.terms if term[0] != axis), form.constant)
-            return slope, rest.scaled(-slope)
-        case _:
-            return None
+    form = nonnegative(condition)
+    slope = None if form is None else form.step(axis)
+    if form is None or slope not in (1, -1):
+        return None
+    rest = Affine(tuple(term for term in form.terms if term[0] != axis), form.constant)
+    return slope, rest.scaled(-slope)

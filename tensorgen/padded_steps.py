@@ -19,6 +19,7 @@ from math import gcd, prod
 
 import numpy as np
 
+from tensorgen.conditions import all_nonnegative
 from tensorgen.contraction import (
     EPILOGUE_BASE,
     SPLIT_BASE,
@@ -26,7 +27,7 @@ from tensorgen.contraction import (
     Roles,
     assign_roles,
 )
-from tensorgen.expr import Apply, Axis, Const, Expr, Load, Select, const
+from tensorgen.expr import Axis, Const, Expr, Load, Select, const
 from tensorgen.flat import flat_index
 from tensorgen.simplify import Affine, affine, simplify
 from tensorgen.task import Task
@@ -93,7 +94,7 @@ class Padding:
             case Select(condition=condition, then=Load() as load, otherwise=Const(value=0)) if (
                 load.operand < len(task.inputs) and not task.constant[load.operand]
             ):
-                within = _nonnegative(condition)
+                within = all_nonnegative(condition)
             case _:
                 return None
         if within is None:
@@ -163,19 +164,6 @@ def condition_of(guards: Iterable[Affine], values: Mapping[Axis, Expr]) -> Expr 
         term = const(-value.constant, int64) <= Affine(value.terms, 0).expr
         whole = term if whole is None else whole & term
     return whole
-
-
-def _nonnegative(condition: Expr) -> list[Affine] | None:
-    """Terms of which none is negative where a condition holds; None if it is no such condition."""
-    match condition:
-        case Apply(op=op, args=(left, right)):
-            if op.name == "and":
-                first, second = _nonnegative(left), _nonnegative(right)
-                return None if first is None or second is None else first + second
-            if op.name in ("le", "lt"):
-                difference = affine(right).plus(affine(left).scaled(-1))
-                return [difference.plus(Affine((), -1 if op.name == "lt" else 0))]
-    return None
 
 
 def _moved(index: Affine, places: Mapping[Expr, Affine]) -> Affine | None:

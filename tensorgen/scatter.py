@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tensorgen.conditions import conjuncts
 from tensorgen.expr import (
     Apply,
     Axis,
@@ -90,17 +91,9 @@ def _written(term: Expr, neutral: Const) -> tuple[tuple[Expr, ...], Expr]:
     """The conditions under which a term is not neutral, and what it is then."""
     conditions: tuple[Expr, ...] = ()
     while isinstance(term, Select) and term.otherwise == neutral:
-        conditions += _conjuncts(term.condition)
+        conditions += conjuncts(term.condition)
         term = term.then
     return conditions, term
-
-
-def _conjuncts(condition: Expr) -> tuple[Expr, ...]:
-    match condition:
-        case Apply(op=op, args=(left, right)) if op.name == "and":
-            return (*_conjuncts(left), *_conjuncts(right))
-        case _:
-            return (condition,)
 
 
 def _scatter(

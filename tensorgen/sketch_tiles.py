@@ -107,16 +107,13 @@ def tile_sketches(
     for vector in (0, 1):
         bare = roles_without_padding(task, contraction, vector)
         if bare is not None and bare.vectors:
-            constant, given = bare.contraction.constant(task), bare.contraction.given(task)
-            yield from sketches_for_roles(
-                bare, vector, constant, core, threads, given=given[vector]
-            )
+            constant = bare.contraction.constant(task)
+            yield from sketches_for_roles(bare, vector, constant, core, threads)
     for vector in (0, 1):
         roles = assign_roles(contraction, vector)
         if not roles.vectors or roles.contraction.operands[0] == roles.contraction.operands[1]:
             continue
-        constant, given = contraction.constant(task), contraction.given(task)
-        yield from sketches_for_roles(roles, vector, constant, core, threads, given=given[vector])
+        yield from sketches_for_roles(roles, vector, contraction.constant(task), core, threads)
     for factor in (0, 1):
         if not is_strided(contraction, factor) or not contraction.constant(task)[1 - factor]:
             continue
@@ -126,10 +123,8 @@ def tile_sketches(
         for vector in (0, 1):
             roles = assign_roles(copied, vector)
             if roles.vectors:
-                constant, given = copied.constant(task), copied.given(task)
-                yield from sketches_for_roles(
-                    roles, vector, constant, core, threads, factor, given[vector]
-                )
+                constant = copied.constant(task)
+                yield from sketches_for_roles(roles, vector, constant, core, threads, factor)
 
 
 def tiles_for_roles(
@@ -148,14 +143,13 @@ def sketches_for_roles(
     core: Core,
     threads: int,
     copied: int | None = None,
-    given: bool = False,
 ) -> Iterator[TileSketch]:
     """The same for factor `vector` along the lanes: a prologue lies as its stage does or, where
     that serves several steps of a sum with a line, with other elements together."""
-    yield TileSketch.of(roles, None, vector, constant, core, threads, copied, given)
+    yield TileSketch.of(roles, None, vector, constant, core, threads, copied)
     together = _together(roles, vector)
     if together is not None:
-        yield TileSketch.of(roles, together, vector, constant, core, threads, copied, given)
+        yield TileSketch.of(roles, together, vector, constant, core, threads, copied)
 
 
 def _together(roles: Roles, vector: int) -> int | None:
@@ -197,14 +191,12 @@ class TileSketch:
         core: Core,
         threads: int,
         copied: int | None,
-        given: bool,
     ) -> TileSketch:
-        """The tiles if the elements along that axis of the prologue lie together; `given` tells
-        that the factor along the lanes is an array of callers."""
+        """The tiles if the elements along that axis of the prologue lie together."""
         if together is not None:
             roles = _read_together(roles, together)
         turned = together is not None
-        work = tiled_work(roles, vector, core.dialect, threads, given)
+        work = tiled_work(roles, vector, core.dialect, threads)
         if roles.contraction.guards:
             work = work.where_needed(needed_share(roles.contraction))
         outer = _vectors_outer(work)
@@ -373,14 +365,11 @@ class TileSketch:
         if self._order_matters(schedule):
             yield from self._shared(self.by_rule(source, rows, vectors, turned_order=True))
         in_vain = _asked_in_vain(self.work, schedule, self.core)
-        if self.skips_padding or in_vain:
-            blocked = self._in_blocks(schedule)
-            if blocked.depth:
-                yield from self._shared(blocked)
-        if in_vain:
-            blocked = self._in_long_blocks(schedule)
-            if blocked.depth:
-                yield from self._shared(blocked)
+        blocked = [self._in_blocks(schedule)] if self.skips_padding or in_vain else []
+        blocked += [self._in_long_blocks(schedule)] if in_vain else []
+        for tile in blocked:
+            if tile.depth:
+                yield from self._shared(tile)
 
     def _shared(self, schedule: RegisterTile) -> Iterator[Estimate[RegisterTile]]:
         """The same tiles in each way to make a prologue, to pack rows and to share them out."""

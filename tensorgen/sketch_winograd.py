@@ -13,11 +13,11 @@ from functools import cached_property
 from itertools import product
 from math import ceil, prod
 
+from tensorgen.conditions import conjuncts
 from tensorgen.contraction import Contraction
 from tensorgen.crossing_lines import ALIKE, READ_ELSEWHERE, Team
 from tensorgen.dialects import VectorDialect
 from tensorgen.expr import Axis, Select, all_of
-from tensorgen.lane_choices import conjuncts
 from tensorgen.loop import FIRST_LOOP
 from tensorgen.machine import Core
 from tensorgen.minimal_filtering import Row
@@ -41,6 +41,7 @@ from tensorgen.winograd import (
     TRIVIAL,
     FilteredContraction,
     FilterGrid,
+    WindowAxis,
     filtered_contraction,
 )
 
@@ -162,11 +163,10 @@ def largest_divisor(number: int, most: int) -> int:
     return next(divisor for divisor in range(most, 0, -1) if number % divisor == 0)
 
 
-def _moves_by_a_tap(form: FilteredContraction, batch: Axis) -> bool:
+def _moves_by_a_tap(form: FilteredContraction, batch: Axis, window: WindowAxis) -> bool:
     """Whether a step of a batch leads to the data that the next tap of a window reads."""
     data = form.contraction.factors[form.data]
-    step = data.coefficient(batch)
-    return any(step == data.coefficient(window.tap) for window in form.filtered)
+    return data.coefficient(batch) == data.coefficient(window.tap)
 
 
 def _edges_lie_still(form: FilteredContraction, width: int) -> bool:
@@ -174,8 +174,7 @@ def _edges_lie_still(form: FilteredContraction, width: int) -> bool:
     batches, or as much of it. Batches that move along a line, as phases do, may see more or less of
     its padding."""
     column, prologue = form.filtered[-1], form.contraction.prologue
-    data = form.contraction.factors[form.data]
-    moving = any(data.coefficient(b) == data.coefficient(column.tap) for b in form.batch)
+    moving = any(_moves_by_a_tap(form, batch, column) for batch in form.batch)
     if not moving or prologue is None:
         return True
     assert isinstance(prologue.stage.body, Select), "a prologue is padding"
@@ -186,7 +185,7 @@ def _edges_lie_still(form: FilteredContraction, width: int) -> bool:
         for axis, index in zip(prologue.stage.axes, prologue.indices, strict=True)
     }
     exists = all_of([across < column.positions, prologue.stage.body.condition])
-    return moving_run(tuple(conjuncts(simplify(exists, places))), across) is not None
+    return moving_run(conjuncts(simplify(exists, places)), across) is not None
 
 
 class WinogradSketch:
@@ -246,7 +245,9 @@ class WinogradSketch:
         self.result_bytes = elements * self.element_bytes
         strip = self.outer.elements(folded) * self.inner.width(folded) * self.planes
         # Batches that move by as much as a tap, as phases do, read the same data.
-        alike = prod(b.extent for b in form.batch if _moves_by_a_tap(form, b))
+        alike = prod(
+            b.extent for b in form.batch if any(_moves_by_a_tap(form, b, w) for w in form.filtered)
+        )
         strips = self.strips * self.deep_in * self.repeated // alike
         self.data_bytes = strips * strip * self.element_bytes
 

@@ -236,13 +236,10 @@ class TiledWork:
         return panel + LINE_BYTES * self.row_reads.lines(rows, remembered)
 
 
-def tiled_work(
-    roles: Roles, vector: int, dialect: VectorDialect, threads: int, given: bool = False
-) -> TiledWork:
-    """That of a contraction with factor `vector` along the lanes, which is an array of callers if
-    `given`, for so many threads."""
+def tiled_work(roles: Roles, vector: int, dialect: VectorDialect, threads: int) -> TiledWork:
+    """That of a contraction with factor `vector` along the lanes, for so many threads."""
     factors, column = roles.contraction.factors, roles.vectors[-1]
-    element_bytes = roles.contraction.dtype.bytes
+    element_bytes, given = roles.contraction.dtype.bytes, roles.contraction.reads_given(vector)
     distance = None
     turned = False
     apart = 0

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
+from tensorgen.conditions import all_nonnegative
 from tensorgen.expr import (
     Apply,
     Axis,
@@ -33,7 +34,7 @@ from tensorgen.expr import (
     walk,
 )
 from tensorgen.flat import flat_index, flat_loads
-from tensorgen.simplify import Affine, affine, simplify, simplify_index
+from tensorgen.simplify import Affine, simplify, simplify_index
 from tensorgen.task import Task
 from tensorgen.types import DType, TensorType, float32, float64, int64
 
@@ -223,7 +224,7 @@ def _factors(
         case Select(condition=condition, then=Load() as inner, otherwise=Const() as outside):
             if outside != neutral_element(fold.fold, fold.dtype):
                 return None
-            data, conditions = inner, _conjuncts(condition)
+            data, conditions = inner, all_nonnegative(condition)
         case _:
             pass
     if not isinstance(data, Load) or conditions is None:
@@ -242,19 +243,6 @@ def _is_constant(term: Expr, constant: Sequence[bool]) -> bool:
 def _is_of(form: Affine, output: Axis, kernel: Axis) -> bool:
     """True if a condition is about one direction of the plane only."""
     return {atom for atom, _ in form.terms} <= {output, kernel}
-
-
-def _conjuncts(condition: Expr) -> tuple[Affine, ...] | None:
-    """The forms that are at least 0 where a condition holds; None if it says anything else."""
-    match condition:
-        case Apply(op=op, args=(left, right)) if op.name == "and":
-            first, second = _conjuncts(left), _conjuncts(right)
-            return None if first is None or second is None else (*first, *second)
-        case Apply(op=op, args=(left, right)) if op.name in ("lt", "le") and left.dtype == int64:
-            difference = affine(right).plus(affine(left).scaled(-1))
-            return (difference.plus(Affine((), -1)) if op.name == "lt" else difference,)
-        case _:
-            return None
 
 
 def _direction(

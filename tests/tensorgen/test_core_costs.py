@@ -289,7 +289,7 @@ def test_panels_of_whole_lines_are_cut_where_arrays_begin_inside_one() -> None:
         if (t.rows, t.vectors, t.source) == (13, 1, VectorSource.DIRECT) and t.vectors_outer
     )  # fmt: skip
     roles = assign_roles(contraction, tile.vector_operand)
-    far = tiled_work(roles, tile.vector_operand, core.dialect, 1, given=True)
+    far = tiled_work(roles, tile.vector_operand, core.dialect, 1)
     near = replace(far, vector_bytes=1 << 18)
     difference = tile_cycles(far, tile, core, 13, 16) - tile_cycles(near, tile, core, 13, 16)
     assert difference == pytest.approx(core.costs.cut_line * 64 / 5)

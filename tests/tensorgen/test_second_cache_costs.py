@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from tensorgen.contraction import assign_roles, contraction_of
+from tensorgen.dense_copy import with_copy
 from tensorgen.machine import Core
 from tensorgen.row_blocks import block_cycles
 from tensorgen.schedule import RegisterTile, VectorSource
@@ -29,9 +30,9 @@ from tests.contraction_tiles import estimates_of
 
 
 def work_of(task: Task, vector: int, core: Core, given: bool = False) -> TiledWork:
-    contraction = contraction_of(task)
+    contraction = contraction_of(replace(task, given=frozenset({vector} if given else ())))
     assert contraction is not None
-    return tiled_work(assign_roles(contraction, vector), vector, core.dialect, 1, given)
+    return tiled_work(assign_roles(contraction, vector), vector, core.dialect, 1)
 
 
 def pointwise(channels: tuple[int, int], size: int) -> Task:
@@ -98,6 +99,17 @@ def test_vectors_in_place_take_a_line_more_and_all_their_lines_where_they_go_by_
     again = replace(PIXELS_IN_LANES, vectors_outer=False)
     assert waited(work, again, core) == pytest.approx(work.vector_lines(again, 14, core))
     assert waited(work, replace(PIXELS_IN_LANES, source=VectorSource.RUNTIME), core) == 0.0
+
+
+def test_copies_of_callers_arrays_begin_with_a_line() -> None:
+    task = replace(
+        convolution((28, 28), (1, 1), channels=(64, 64), strides=(2, 2)), given=frozenset({0})
+    )
+    contraction = contraction_of(task)
+    assert contraction is not None
+    copied = with_copy(task, contraction, 0)
+    assert copied is not None
+    assert (contraction.reads_given(0), copied.reads_given(0)) == (True, False)
 
 
 def test_steps_of_vectors_across_two_lines_take_longer() -> None:
