@@ -17,8 +17,8 @@ GUARD_BYTES = 64
 GUARD = b"\xa5" * GUARD_BYTES
 _UNSET = 0xFF  # a pattern that is no number in any float type
 
-_HUGE_BYTES = 4 << 20
-"""From here on we ask for large pages, as numpy does for the arrays of a real call."""
+LARGE_PAGES_FROM = 4 << 20
+"""Bytes from which on we ask for large pages, as numpy does for the arrays of a real call."""
 
 _compare = ctypes.CDLL(None).memcmp
 _compare.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
@@ -44,7 +44,7 @@ class Memory:
     def __init__(self, size: int, turn: int = 0, inside: int = 0) -> None:
         self._offset = stagger(turn) + inside
         self._map = mmap.mmap(-1, self._offset + size + GUARD_BYTES)
-        if size >= _HUGE_BYTES and hasattr(mmap, "MADV_HUGEPAGE"):
+        if size >= LARGE_PAGES_FROM and hasattr(mmap, "MADV_HUGEPAGE"):
             self._map.madvise(mmap.MADV_HUGEPAGE)
         self._found(size)
         self._guard(size)

@@ -38,7 +38,7 @@ from collections.abc import Callable, Sequence, Set
 from typing import Any
 
 from tensorgen.tune.measuring_child import MOST_TURNS, Child, Ended
-from tensorgen.tune.measuring_memory import Memory
+from tensorgen.tune.measuring_memory import LARGE_PAGES_FROM, Memory
 from tensorgen.tune.race import RaceRules, Runner, Timing, Turn, race
 
 KEPT_BYTES = 1 << 30
@@ -97,8 +97,10 @@ class Operands:
                     name = buffer["name"]
                     assert self._map is not None, "operands are there"
                     self._parts[name] = Memory.part(self._map, buffer["offset"], buffer["bytes"])
+                    # The file is on small pages, and large arrays of a real call are not.
+                    first = 1 if buffer["copies"] or buffer["bytes"] < LARGE_PAGES_FROM else 0
                     count = candidate["sets"] if buffer["copies"] else 1
-                    copies |= {(name, copy): turn for copy in range(1, count)}
+                    copies |= {(name, copy): turn for copy in range(first, count)}
                 if "expected" in buffer:
                     results[buffer["expected"]] = turn
         self._let_go({*copies, *((path, 0) for path in results)})
@@ -119,7 +121,7 @@ class Operands:
 
     def at(self, name: str, copy: int) -> Memory:
         """A copy of an operand, or of what a file held."""
-        return self._parts[name] if name in self._parts and not copy else self._kept[name, copy]
+        return self._kept.get((name, copy)) or self._parts[name]
 
 
 class _Runs:
