@@ -36,7 +36,7 @@ from tensorgen.tune.strategy import Explored, RandomStrategy, Scores
 from tensorgen.tune.task_search import USUAL_BATCH, Begun, TaskSearch, TuneSettings
 from tensorgen.tune.task_space import space_of
 
-CAREFUL = RaceRules(lost=inf, laps=((inf, 2), (1.15, 6)))
+CAREFUL = RaceRules(lost=inf, given_up=inf, laps=((inf, 2), (1.15, 6)))
 """How draws run, where ranks are to be told from chance: three runs of everything, nine of what is
 fast. Next to building it that costs nothing."""
 

@@ -29,6 +29,10 @@ AT_RANDOM = 0.25
 GREEDLESS = 0.08
 """Proposals that are drawn at random."""
 
+HOPELESS = 16.0
+"""What is estimated to take so many times as long as the schedule with zero trials is not drawn:
+estimates are wrong, but not by that."""
+
 CROSSED = 0.15
 """Children that have two parents; the others are mutations."""
 
@@ -102,6 +106,8 @@ class Evolution:
         while len(chosen) < count:
             if self._rng.random() < GREEDLESS:
                 found = self._explored.unseen(self._rng)
+                if found is not None and self._is_hopeless(found):
+                    continue
             else:
                 pending = [*self._pending.values(), *(c.sketch for c in chosen)]
                 sketch = self._bandit.choose(pending, closed)
@@ -117,6 +123,11 @@ class Evolution:
                 break
             chosen.append(found)
         return chosen
+
+    def _is_hopeless(self, point: Candidate) -> bool:
+        """Whether a trial would only tell how slow it is."""
+        usual = self._space.estimate(self._space.start)
+        return self._space.estimate(point) > HOPELESS * usual
 
     def _ranked(self, scored: dict[Candidate, float]) -> dict[int, list[Candidate]]:
         """The points that were not proposed, by sketch, those with the best scores first."""

@@ -318,6 +318,8 @@ class LocalMeasurer(Measurer):
                 return Crashed(result["text"])
             case "took too long":
                 return TookTooLong(self._limit_seconds)
+            case "slower":
+                return Slower(float(result["text"]))
             case status:
                 assert status == "not built", status
                 return NotBuilt(result["text"])

@@ -31,18 +31,22 @@ from tensorgen.tune.race import RaceRules, Timing, Turn, timed
 PATIENCE = 30.0
 """A kernel that uses no processor time, waiting for ever, ends after so many times its limit."""
 
+LEAST_LIMIT = 0.05
+"""Seconds that any run has: pages are touched for the first time."""
+
 MOST_TURNS = 256
 """A child is told of so many turns at once, at most."""
 
 _PR_SET_PDEATHSIG = 1
 _DONE = "done"
-_COUNT = struct.Struct("q")
+_PROGRESS = struct.Struct("qd")
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """Why a candidate gives no more figures: "wrong", "crashed", "took too long" or "not built" (it
-    cannot be loaded), and a line about it."""
+    """Why a candidate gives no more figures: "wrong", "crashed", "took too long", "not built" (it
+    cannot be loaded) or "slower", and a line about it: of the last, how many seconds a call takes
+    at least."""
 
     status: str
     text: str
@@ -81,7 +85,7 @@ class Child:
         Nobody wakes up for a turn but who runs it: there is no core for others.
         """
         command = json.dumps([(turn.number, turn.calls) for turn in turns])
-        self._progress.count = 0
+        self._progress.store(0, 0.0)
         # If nobody is left to read it, there is no answer either.
         with suppress(BrokenPipeError):
             os.write(self._commands, f"{command}\n".encode())
@@ -118,7 +122,8 @@ class Child:
         self._pid = 0
         code = os.waitstatus_to_exitcode(status)
         if code == -signal.SIGPROF:
-            return Ended("took too long", "")
+            least = self._progress.least
+            return Ended("slower", repr(least)) if 0.0 < least < inf else Ended("took too long", "")
         if code >= 0:
             return Ended("crashed", f"its process ended with status {code}")
         name = signal.Signals(-code).name
@@ -136,19 +141,26 @@ class Child:
 
 
 class _Progress:
-    """How many of the turns that a child was told of are done, in memory shared with its parent."""
+    """Of the turns that a child was told of, in memory shared with its parent: what it says is so
+    unless a kernel stored here."""
 
     def __init__(self) -> None:
-        self._map = mmap.mmap(-1, _COUNT.size)
+        self._map = mmap.mmap(-1, _PROGRESS.size)
 
     @property
     def count(self) -> int:
-        """So many, unless a kernel stored here."""
-        return int(_COUNT.unpack_from(self._map)[0])
+        """How many are done."""
+        return int(_PROGRESS.unpack_from(self._map)[0])
 
-    @count.setter
-    def count(self, count: int) -> None:
-        _COUNT.pack_into(self._map, 0, count)
+    @property
+    def least(self) -> float:
+        """Seconds that a call takes at least if the current turn is ended; 0 if that says
+        nothing about calls."""
+        return float(_PROGRESS.unpack_from(self._map)[1])
+
+    def store(self, count: int, least: float) -> None:
+        """So many are done, and the next one is ended if a call takes longer than that."""
+        _PROGRESS.pack_into(self._map, 0, count, least)
 
 
 def _serve(
@@ -166,36 +178,37 @@ def _serve(
     candidates = [_Candidate(entry, room) for entry in request["candidates"]]
     checker = ctypes.CDLL(request["checker"]) if request["checker"] else None
     rules = RaceRules(**request["rules"])
-    limit = request["limit_seconds"] * request["threads"]
+    threads, limit = request["threads"], request["limit_seconds"]
     best = inf
+
+    def seconds(number: int, done: int, calls: int) -> float:
+        """Of so many calls of a candidate; the end of this process if they take too long."""
+        # One call more is to check it, and one to fetch its weights.
+        allowed = max(rules.given_up * best * (calls + 2), LEAST_LIMIT)
+        progress.store(done, allowed / (calls + 2) if allowed < limit else 0.0)
+        # Processor time, not the clock: others may be using the machine.
+        signal.setitimer(signal.ITIMER_PROF, min(allowed, limit) * threads)
+        found = candidates[number].run(calls, room, checker)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        return found
+
     _say(replies, _DONE)
     with os.fdopen(commands, "r") as lines:
         for line in lines:
-            timings = []
+            timings: list[tuple[float, int]] = []
             try:
                 for number, calls in json.loads(line):
-                    call = partial(_seconds, candidates[number], room, checker, limit)
+                    call = partial(seconds, number, len(timings))
                     timing = timed(call, Turn(number, calls), rules, best)
                     best = min(best, timing.seconds)
                     timings.append((timing.seconds, timing.calls))
-                    progress.count = len(timings)
+                    progress.store(len(timings), 0.0)
                 answer = f"{_DONE} {json.dumps(timings)}"
             except _Wrong as difference:
                 answer = f"wrong {difference}"
             except (OSError, AttributeError, MemoryError) as error:
                 answer = f"not-built {type(error).__name__}: {error}"
             _say(replies, answer)
-
-
-def _seconds(
-    candidate: _Candidate, room: _Room, checker: ctypes.CDLL | None, limit: float, calls: int
-) -> float:
-    """Seconds of so many calls of a candidate; the end of this process if they take longer."""
-    # Processor time, not the clock: others may be using the machine.
-    signal.setitimer(signal.ITIMER_PROF, limit)
-    seconds = candidate.run(calls, room, checker)
-    signal.setitimer(signal.ITIMER_PROF, 0)
-    return seconds
 
 
 def _say(replies: int, text: str) -> None:

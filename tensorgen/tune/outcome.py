@@ -23,8 +23,8 @@ class Timed:
 
 @dataclass(frozen=True, slots=True)
 class Slower:
-    """Racing stopped it: about so many seconds a call, too many to be worth another run. The result
-    was right."""
+    """Racing stopped it: about so many seconds a call or, where it was ended while it ran, at least
+    so many; too many to be worth another run. A result that there was is right."""
 
     seconds: float
 

@@ -23,15 +23,17 @@ class RaceRules:
     One that takes more than `lost` times the best is out at once. The others go on by `laps`: those
     that take at most so many times the best run so many times more, and who does not has its
     figure. A run calls a kernel for about `run_seconds`, and at least once; the first one, which
-    only tells who is out, for half as long.
+    only tells who is out, for half as long. A run whose calls take more than `given_up` times the
+    best is not waited for.
     """
 
     lost: float = 1.5
+    given_up: float = 20.0
     laps: Sequence[tuple[float, int]] = ((1.25, 1), (1.1, 1), (1.05, 2))
     run_seconds: float = 2e-3
 
 
-EVERY_RUN = RaceRules(lost=inf, laps=((inf, 4),))
+EVERY_RUN = RaceRules(lost=inf, given_up=inf, laps=((inf, 4),))
 """Nobody is out: for figures of kernels that are not rivals."""
 
 

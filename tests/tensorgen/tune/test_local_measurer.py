@@ -36,6 +36,7 @@ from tensorgen.tune.outcome import (
     Wrong,
     seconds_of,
 )
+from tensorgen.tune.race import RaceRules
 from tensorgen.tune.task_operands import TaskOperands
 from tensorgen.types import float32
 from tests.contraction_tasks import convolution, matmul, padded, with_epilogue
@@ -171,9 +172,24 @@ def test_harm_costs_only_who_does_it(
 def test_a_hang_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     good, bad, last = tiles(TASK, 3)
     changed(monkeypatch, {bad: (BEGIN, HANG)})
-    with LocalMeasurer(HOST, 1, cache=tmp_path, limit_seconds=0.3) as measurer:
+    rules = replace(RaceRules(), given_up=inf)
+    with LocalMeasurer(HOST, 1, cache=tmp_path, rules=rules, limit_seconds=0.3) as measurer:
         measured = measurer.measure(TASK, [bad, last], good)
     assert measured.outcomes[0] == TookTooLong(0.3)
+    figure(measured.outcomes[1])
+
+
+def test_a_race_does_not_wait_for_who_is_much_slower(
+    fresh: LocalMeasurer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A matrix product as rows of sums took a thousand times as long as tiles, and both its calls
+    as long as a hundred trials."""
+    good, bad, last = tiles(TASK, 3)
+    changed(monkeypatch, {bad: (BEGIN, HANG)})
+    measured = fresh.measure(TASK, [bad, last], good)
+    slow = measured.outcomes[0]
+    assert isinstance(slow, Slower)
+    assert slow.seconds > 2 * figure(measured.incumbent)
     figure(measured.outcomes[1])
 
 
