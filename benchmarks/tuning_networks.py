@@ -23,13 +23,14 @@ from benchmarks.tuning_tables import asked_cases, median_gains, parser_of
 from tasor.own_process import set_up_own_process
 from tasor.pipeline import settings_of
 from tensorgen.target import host_target
+from tensorgen.tune.task_search import USUAL_BATCH
 
 PROGRAM = "benchmarks.tuning_networks"
 
 NETWORKS = "^(resnet50|bert|mobilenetv2)$"
 """Those that are tuned by default."""
 
-SEARCH = Variant("staged")
+SEARCH = Variant("staged", batch=USUAL_BATCH)
 """The search of `tasor tune`."""
 
 NEAR = 0.95

@@ -38,12 +38,14 @@ BATCH = 8
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A way to search: a strategy, with or without a learned model and the gradient over tasks."""
+    """A way to search: a strategy, with or without a learned model and the gradient over tasks, and
+    trials of a batch."""
 
     name: str
     strategy: str = "staged"
     learned: bool = True
     gradient: bool = True
+    batch: int = BATCH
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +137,8 @@ def run(
             case.tasks,
             [case.network],
             TuneSettings(
-                target, threads, calibrated(target, threads), trials, batch=BATCH, seed=seed,
-                strategy=request.strategy, learned=request.learned,
+                target, threads, calibrated(target, threads), trials, batch=variant.batch,
+                seed=seed, strategy=request.strategy, learned=request.learned,
             ),
             TrialRecords(Path(folder, "trials.sqlite")),
             setting_of(target, threads, tasor_version()),
