@@ -13,6 +13,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from benchmarks.arguments import count_of
 from benchmarks.tuning_runs import Variant
 from benchmarks.tuning_tables import compare, parser_of
 from tensorgen.tune.staged import STRATEGY_NAMES
@@ -34,8 +35,14 @@ def main(words: Sequence[str] | None = None) -> int:
         metavar="A,B",
         help=f"default: {','.join(STRATEGY_NAMES[::-1])}",
     )
+    parser.add_argument(
+        "--patience",
+        type=count_of,
+        metavar="N",
+        help="a kernel is finished after so many trials without a gain",
+    )
     arguments = parser.parse_args(words)
-    variants = [Variant(name, name) for name in arguments.strategies]
+    variants = [Variant(name, name, patience=arguments.patience) for name in arguments.strategies]
     return compare(arguments, variants, PROGRAM)
 
 

@@ -38,14 +38,16 @@ BATCH = 8
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A way to search: a strategy, with or without a learned model and the gradient over tasks, and
-    trials of a batch."""
+    """A way to search: a strategy, with or without a learned model and the gradient over tasks,
+    trials of a batch, and those without a gain after which a kernel is finished (None: as many as
+    `tasor tune` makes)."""
 
     name: str
     strategy: str = "staged"
     learned: bool = True
     gradient: bool = True
     batch: int = BATCH
+    patience: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +141,7 @@ def run(
             TuneSettings(
                 target, threads, calibrated(target, threads), trials, batch=variant.batch,
                 seed=seed, strategy=request.strategy, learned=request.learned,
+                patience=variant.patience,
             ),
             TrialRecords(Path(folder, "trials.sqlite")),
             setting_of(target, threads, tasor_version()),
