@@ -38,6 +38,7 @@ from tensorgen.tune.candidate_build import Built
 from tensorgen.tune.compiler_cores import CompilerCores
 from tensorgen.tune.fields import one_line
 from tensorgen.tune.measurer import Measured, MeasureError, Measurer
+from tensorgen.tune.measuring_memory import LARGE_FROM
 from tensorgen.tune.measuring_worker import MeasuringWorker
 from tensorgen.tune.operand_memory import OperandMemory
 from tensorgen.tune.outcome import (
@@ -53,6 +54,9 @@ from tensorgen.tune.race import EVERY_RUN, RaceRules, middle
 from tensorgen.tune.result_check import check_source
 from tensorgen.tune.task_operands import TaskOperands
 from tensorgen.tune.weights_place import WeightsPlace, weights_place
+
+LARGE_ARRAYS_FROM = 4 << 20
+"""Bytes from which on numpy asks for large pages for arrays, which callers then have."""
 
 MOST_SETS = 32
 """A kernel takes turns with at most so many copies of its weights."""
@@ -270,8 +274,16 @@ class LocalMeasurer(Measurer):
             )
             fixed = task.constant[position]
             weights += place.size if fixed else 0
+            least = LARGE_ARRAYS_FROM if position in task.given else LARGE_FROM
             buffers.append(
-                {"bytes": place.size, "name": place.name, "offset": place.offset, "copies": fixed}
+                {
+                    "bytes": place.size,
+                    "name": place.name,
+                    "offset": place.offset,
+                    "copies": fixed,
+                    # Those of a file are not.
+                    "large": not fixed and place.size >= least,
+                }
             )
         for position, buffer in enumerate(lowered.kernel.outputs):
             entry: dict[str, Any] = {"bytes": buffer.size * buffer.dtype.bytes}

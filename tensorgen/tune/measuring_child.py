@@ -25,7 +25,7 @@ from functools import partial
 from math import inf
 from typing import Any
 
-from tensorgen.tune.measuring_memory import Memory
+from tensorgen.tune.measuring_memory import LARGE_FROM, Memory
 from tensorgen.tune.race import RaceRules, Timing, Turn, timed
 
 PATIENCE = 30.0
@@ -254,7 +254,9 @@ class _Room:
     def written(self, turn: int) -> Memory:
         """The memory for the parameter at a position."""
         if turn not in self._written:
-            self._written[turn] = memory = Memory(self._sizes[turn], turn)
+            size = self._sizes[turn]
+            # A library's arena is on large pages.
+            self._written[turn] = memory = Memory(size, turn, large=size >= LARGE_FROM)
             # Its pages come now, while compilers run, and not when cores are kept for a race.
             memory.forget(memory.size)
         return self._written[turn]

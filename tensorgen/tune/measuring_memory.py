@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
+from contextlib import suppress
 
 GUARD_BYTES = 64
 """In front of and behind every piece of memory; addresses are multiples of it."""
@@ -17,8 +18,11 @@ GUARD_BYTES = 64
 GUARD = b"\xa5" * GUARD_BYTES
 _UNSET = 0xFF  # a pattern that is no number in any float type
 
-LARGE_PAGES_FROM = 4 << 20
-"""Bytes from which on we ask for large pages, as numpy does for the arrays of a real call."""
+LARGE_PAGE = 2 << 20
+"""Bytes of a large page; those that have none are not harmed."""
+
+LARGE_FROM = 128 << 10
+"""Bytes from which on it matters which pages they are on."""
 
 _compare = ctypes.CDLL(None).memcmp
 _compare.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
@@ -38,29 +42,37 @@ class Memory:
     them.
 
     Pieces with different `turn`s begin at different places of a page: memory that all begins at the
-    same one shares few sets of a cache, which real operands do not.
+    same one shares few sets of a cache, which real operands do not. `large` memory is on large
+    pages, where the system has some.
     """
 
-    def __init__(self, size: int, turn: int = 0, inside: int = 0) -> None:
-        self._offset = stagger(turn) + inside
-        self._map = mmap.mmap(-1, self._offset + size + GUARD_BYTES)
-        if size >= LARGE_PAGES_FROM and hasattr(mmap, "MADV_HUGEPAGE"):
-            self._map.madvise(mmap.MADV_HUGEPAGE)
-        self._found(size)
+    def __init__(self, size: int, turn: int = 0, inside: int = 0, *, large: bool = False) -> None:
+        offset = stagger(turn) + inside
+        whole = offset + size + GUARD_BYTES
+        self._map = _large_pages(whole) if large else mmap.mmap(-1, whole)
+        self._found(offset, size)
+        if large:
+            # Where the first of them begins, the system says.
+            self._found(offset + -(self.address - offset) % LARGE_PAGE, size)
         self._guard(size)
 
-    def _found(self, size: int) -> None:
-        """The memory is so many bytes from the offset in the map on."""
-        self.size = size
+    def _found(self, offset: int, size: int) -> None:
+        """The memory is so many bytes from an offset in the map on."""
+        self._offset, self.size = offset, size
         self._start = ctypes.c_char.from_buffer(self._map)
-        self.address = ctypes.addressof(self._start) + self._offset
+        self.address = ctypes.addressof(self._start) + offset
+
+    @property
+    def taken(self) -> int:
+        """The bytes of its pages."""
+        return len(self._map)
 
     @staticmethod
     def part(whole: mmap.mmap, offset: int, size: int) -> Memory:
         """A piece of a map that others have written, guards included."""
         memory = Memory.__new__(Memory)
-        memory._map, memory._offset = whole, offset
-        memory._found(size)
+        memory._map = whole
+        memory._found(offset, size)
         return memory
 
     @staticmethod
@@ -75,9 +87,9 @@ class Memory:
                     done += count
         return memory
 
-    def copy(self, turn: int) -> Memory:
+    def copy(self, turn: int, *, large: bool = False) -> Memory:
         """The same content elsewhere, as far inside a line."""
-        memory = Memory(self.size, turn, self._offset % GUARD_BYTES)
+        memory = Memory(self.size, turn, self._offset % GUARD_BYTES, large=large)
         ctypes.memmove(memory.address, self.address, self.size)
         return memory
 
@@ -106,3 +118,17 @@ class Memory:
         """Gives the memory back: not of a part, which is of others."""
         del self._start
         self._map.close()
+
+
+def _large_pages(size: int) -> mmap.mmap:
+    """So many bytes and one large page more, on large pages if the system has some to give.
+
+    They are private, as an arena is: what is shared gets large pages on fewer systems.
+    """
+    pages = -(-size // LARGE_PAGE) + 1
+    found = mmap.mmap(-1, pages * LARGE_PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        # A system built without large pages refuses.
+        with suppress(OSError):
+            found.madvise(mmap.MADV_HUGEPAGE)
+    return found

@@ -12,7 +12,8 @@ output:
      "rules": {…}, "incumbent": true, "operand_bytes": b,
      "candidates": [{"library": path, "needed": [path, …], "function": name, "number": n,
                      "sets": n, "fetch": true,
-                     "buffers": [{"bytes": b, "name": name, "offset": o, "copies": true},
+                     "buffers": [{"bytes": b, "name": name, "offset": o, "copies": true,
+                                  "large": false},
                                  {"bytes": b, "expected": path, "check": name, "count": n,
                                   "absolute": a, "relative": r, "allowed": n}, {"bytes": b}]}]}
     {}
@@ -24,6 +25,7 @@ which so many bytes are there; no two have had one name. The empty reply says th
 candidates are loaded and nothing has run: an empty line lets it begin. Libraries that a candidate's
 needs are loaded first. Calls take turns with `sets` copies of a
 kernel's weights. With `fetch`, before a run these are read and there is a call that is not timed.
+Operands that are `large` are on large pages.
 The first candidate of a request with an incumbent is that. The end of the input ends the process.
 """
 
@@ -38,7 +40,7 @@ from collections.abc import Callable, Sequence, Set
 from typing import Any
 
 from tensorgen.tune.measuring_child import MOST_TURNS, Child, Ended
-from tensorgen.tune.measuring_memory import LARGE_PAGES_FROM, Memory
+from tensorgen.tune.measuring_memory import Memory
 from tensorgen.tune.race import RaceRules, Runner, Timing, Turn, race
 
 KEPT_BYTES = 1 << 30
@@ -97,8 +99,8 @@ class Operands:
                     name = buffer["name"]
                     assert self._map is not None, "operands are there"
                     self._parts[name] = Memory.part(self._map, buffer["offset"], buffer["bytes"])
-                    # The file is on small pages, and large arrays of a real call are not.
-                    first = 1 if buffer["copies"] or buffer["bytes"] < LARGE_PAGES_FROM else 0
+                    # The file is on small pages.
+                    first = 0 if buffer["large"] else 1
                     count = candidate["sets"] if buffer["copies"] else 1
                     copies |= {(name, copy): turn for copy in range(first, count)}
                 if "expected" in buffer:
@@ -106,17 +108,18 @@ class Operands:
         self._let_go({*copies, *((path, 0) for path in results)})
         for (name, copy), turn in copies.items():
             if (name, copy) not in self._kept:
-                self._kept[name, copy] = self._parts[name].copy(turn + copy)
+                part = self._parts[name]
+                self._kept[name, copy] = part.copy(turn + copy, large=not copy)
         for path, turn in results.items():
             if (path, 0) not in self._kept:
                 self._kept[path, 0] = Memory.of_file(path, turn)
 
     def _let_go(self, needed: Set[tuple[str, int]]) -> None:
-        kept = sum(memory.size for memory in self._kept.values())
+        kept = sum(memory.taken for memory in self._kept.values())
         for key in list(self._kept):
             if kept > KEPT_BYTES and key not in needed:
                 memory = self._kept.pop(key)
-                kept -= memory.size
+                kept -= memory.taken
                 memory.close()
 
     def at(self, name: str, copy: int) -> Memory:

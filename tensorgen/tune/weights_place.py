@@ -10,9 +10,11 @@ from __future__ import annotations
 from enum import Enum
 
 from tensorgen.target import Target
+from tensorgen.typical_machine import MOST_SHARED_BYTES
 
 SHARED_SHARE = 0.5
-"""The share of the third-level cache in which a whole run's weights stay from one to the next."""
+"""The share of the third-level cache in which a whole run's weights stay from one to the next, if
+they are no more than MOST_SHARED_BYTES: the cache may be told to be larger than it is to us."""
 
 
 class WeightsPlace(Enum):
@@ -30,6 +32,6 @@ def weights_place(traffic: float, target: Target) -> WeightsPlace:
     """Where the weights of a run that moves so many bytes are found."""
     if traffic <= target.l2_bytes:
         return WeightsPlace.NEAR
-    if traffic <= SHARED_SHARE * target.l3_bytes:
+    if traffic <= min(SHARED_SHARE * target.l3_bytes, MOST_SHARED_BYTES):
         return WeightsPlace.SHARED
     return WeightsPlace.FAR
