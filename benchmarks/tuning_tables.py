@@ -54,6 +54,8 @@ def markdown(
     """The tables as a page; `program` is the module that was asked for them."""
     columns = ("search", *titles(arguments.trials))
     options = options_of(arguments, "suite", "only", "seeds", "trials", "threads")
+    if "strategies" in arguments:
+        options |= {"strategies": ",".join(variant.name for variant in variants)}
     if getattr(arguments, "patience", None) is not None:
         options |= options_of(arguments, "patience")
     seconds = sum(run.seconds for run in found)
