@@ -124,7 +124,8 @@ class Operands:
 
     def at(self, name: str, copy: int) -> Memory:
         """A copy of an operand, or of what a file held."""
-        return self._kept.get((name, copy)) or self._parts[name]
+        key = name, copy
+        return self._kept[key] if copy or key in self._kept else self._parts[name]
 
 
 class _Runs:
