@@ -14,11 +14,11 @@ def options_of(arguments: argparse.Namespace, *names: str) -> dict[str, object]:
 
 def made_by(program: str, options: Mapping[str, object]) -> str:
     """The command that a page was made by, with options by name. A pattern is quoted, an option
-    that is True stands alone, and one that is False is left out."""
+    that is True stands alone, and one that is False or None is left out."""
     words = [
         f"--{name}" if value is True else f"--{name} {_typed(value)}"
         for name, value in options.items()
-        if value is not False
+        if value is not False and value is not None
     ]
     return f"Made by `python -m {program} {' '.join(words)} --markdown FILE`."
 
@@ -29,6 +29,8 @@ def _typed(value: object) -> str:
             return f"'{value.pattern}'"
         case float():
             return f"{value:g}"
+        case tuple():
+            return ",".join(map(str, value))
         case _:
             return str(value)
 

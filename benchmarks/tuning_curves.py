@@ -43,7 +43,7 @@ def main(words: Sequence[str] | None = None) -> int:
     )
     arguments = parser.parse_args(words)
     variants = [Variant(name, name, patience=arguments.patience) for name in arguments.strategies]
-    return compare(arguments, variants, PROGRAM)
+    return compare(arguments, variants, PROGRAM, ("strategies", "patience"))
 
 
 def _strategies(text: str) -> tuple[str, ...]:

@@ -49,15 +49,16 @@ def titles(trials: int) -> list[str]:
 
 
 def markdown(
-    found: Sequence[Run], variants: Sequence[Variant], arguments: argparse.Namespace, program: str
+    found: Sequence[Run],
+    variants: Sequence[Variant],
+    arguments: argparse.Namespace,
+    program: str,
+    own: Sequence[str] = (),
 ) -> str:
-    """The tables as a page; `program` is the module that was asked for them."""
+    """The tables as a page; `program` is the module that was asked for them, with its `own`
+    options (`compare`)."""
     columns = ("search", *titles(arguments.trials))
-    options = options_of(arguments, "suite", "only", "seeds", "trials", "threads")
-    if "strategies" in arguments:
-        options |= {"strategies": ",".join(variant.name for variant in variants)}
-    if getattr(arguments, "patience", None) is not None:
-        options |= options_of(arguments, "patience")
+    options = options_of(arguments, "suite", "only", "seeds", "trials", "threads", *own)
     seconds = sum(run.seconds for run in found)
     lines = [
         "# Searches for schedules, side by side",
@@ -122,8 +123,14 @@ def asked_cases(
     return cases
 
 
-def compare(arguments: argparse.Namespace, variants: Sequence[Variant], program: str) -> int:
-    """Measure what is asked for, print the table of all cases, and write the files."""
+def compare(
+    arguments: argparse.Namespace,
+    variants: Sequence[Variant],
+    program: str,
+    own: Sequence[str] = (),
+) -> int:
+    """Measure what is asked for, print the table of all cases, and write the files. `own` are
+    options of the program beside those of `parser_of`."""
     progress = Console(stderr=True, highlight=False)
     cases = asked_cases(arguments, program, progress)
     if not cases:
@@ -142,7 +149,7 @@ def compare(arguments: argparse.Namespace, variants: Sequence[Variant], program:
         table.add_row(variant.name, *(f"{share:.3f}" for share in mean_shares(found, variant.name)))
     Console().print(table)
     if arguments.markdown is not None:
-        text = markdown(found, variants, arguments, program)
+        text = markdown(found, variants, arguments, program, own)
         arguments.markdown.write_text(text, encoding="utf-8")
     if arguments.json is not None:
         content = {

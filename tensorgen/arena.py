@@ -8,36 +8,26 @@ What it does not: decide how large an arena is (`memory`).
 
 from __future__ import annotations
 
-import mmap
-
 import numpy as np
 
-from tensorgen.target import MIB
+from tensorgen.large_pages import LARGE_PAGE, large_pages
 from tensorgen.types import Array
 
 ARENA_ALIGNMENT = 64
 """Bytes that the address of an arena is a multiple of: a cache line, and the widest vector."""
 
-LARGE_PAGE = 2 * MIB
 LEAST_ON_LARGE_PAGES = 256 << 10
 """Arenas below this are on few small pages."""
 
 
 def new_arena(size_bytes: int) -> Array:
     """At least so many bytes of any content, aligned for every library. Raises MemoryError."""
-    advice = getattr(mmap, "MADV_HUGEPAGE", None)
-    if advice is None or size_bytes < LEAST_ON_LARGE_PAGES:
+    if size_bytes < LEAST_ON_LARGE_PAGES:
         return aligned(np.empty(size_bytes + ARENA_ALIGNMENT, np.uint8), ARENA_ALIGNMENT)
     try:
-        size = (-(-size_bytes // LARGE_PAGE) + 1) * LARGE_PAGE
-        pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        pages = large_pages(size_bytes)
     except OSError as error:
         raise MemoryError(str(error)) from error
-    try:
-        pages.madvise(advice)
-    except OSError:
-        # A system built without large pages refuses the advice; the memory is as good as any.
-        return aligned(np.frombuffer(pages, np.uint8), ARENA_ALIGNMENT)
     return aligned(np.frombuffer(pages, np.uint8), LARGE_PAGE)
 
 

@@ -10,16 +10,14 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
-from contextlib import suppress
+
+from tensorgen.large_pages import LARGE_PAGE, large_pages
 
 GUARD_BYTES = 64
 """In front of and behind every piece of memory; addresses are multiples of it."""
 
 GUARD = b"\xa5" * GUARD_BYTES
 _UNSET = 0xFF  # a pattern that is no number in any float type
-
-LARGE_PAGE = 2 << 20
-"""Bytes of a large page; those that have none are not harmed."""
 
 LARGE_FROM = 128 << 10
 """Bytes from which on it matters which pages they are on."""
@@ -49,11 +47,9 @@ class Memory:
     def __init__(self, size: int, turn: int = 0, inside: int = 0, *, large: bool = False) -> None:
         offset = stagger(turn) + inside
         whole = offset + size + GUARD_BYTES
-        self._map = _large_pages(whole) if large else mmap.mmap(-1, whole)
-        self._found(offset, size)
-        if large:
-            # Where the first of them begins, the system says.
-            self._found(offset + -(self.address - offset) % LARGE_PAGE, size)
+        self._map = large_pages(whole) if large else mmap.mmap(-1, whole)
+        begins = -_address(self._map) % LARGE_PAGE if large else 0
+        self._found(begins + offset, size)
         self._guard(size)
 
     def _found(self, offset: int, size: int) -> None:
@@ -120,15 +116,5 @@ class Memory:
         self._map.close()
 
 
-def _large_pages(size: int) -> mmap.mmap:
-    """So many bytes and one large page more, on large pages if the system has some to give.
-
-    They are private, as an arena is: what is shared gets large pages on fewer systems.
-    """
-    pages = -(-size // LARGE_PAGE) + 1
-    found = mmap.mmap(-1, pages * LARGE_PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    if hasattr(mmap, "MADV_HUGEPAGE"):
-        # A system built without large pages refuses.
-        with suppress(OSError):
-            found.madvise(mmap.MADV_HUGEPAGE)
-    return found
+def _address(memory: mmap.mmap) -> int:
+    return ctypes.addressof(ctypes.c_char.from_buffer(memory))

@@ -11,11 +11,12 @@ from benchmarks.markdown_page import made_by, options_of, table_lines
 def test_the_command_is_as_it_would_be_typed() -> None:
     options = {
         "suite": "operators", "only": re.compile("^(GMM1|TBS0)$"), "seeds": 5,
-        "turn-seconds": 0.25, "winograd": True, "measure": False,
+        "turn-seconds": 0.25, "winograd": True, "measure": False, "strategies": ("a", "b"),
+        "patience": None,
     }  # fmt: skip
     assert made_by("benchmarks.some", options) == (
         "Made by `python -m benchmarks.some --suite operators --only '^(GMM1|TBS0)$' --seeds 5 "
-        "--turn-seconds 0.25 --winograd --markdown FILE`."
+        "--turn-seconds 0.25 --winograd --strategies a,b --markdown FILE`."
     )
 
 

@@ -10,11 +10,11 @@ import pytest
 
 from tensorgen.arena import (
     ARENA_ALIGNMENT,
-    LARGE_PAGE,
     LEAST_ON_LARGE_PAGES,
     aligned,
     new_arena,
 )
+from tensorgen.large_pages import LARGE_PAGE
 
 SMALL, LARGE = 1000, 3 * LARGE_PAGE + 5
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ctypes
 from pathlib import Path
 
+from tensorgen.large_pages import LARGE_PAGE
 from tensorgen.target import PAGE_BYTES
-from tensorgen.tune.measuring_memory import LARGE_FROM, LARGE_PAGE
+from tensorgen.tune.measuring_memory import LARGE_FROM
 from tensorgen.tune.measuring_process import Operands
 from tensorgen.tune.operand_memory import OperandMemory, Place
 
