@@ -19,7 +19,7 @@ its own with what the tiles inside read, so that it stays in the cache of the co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
@@ -60,6 +60,7 @@ from tensorgen.lower_epilogue import epilogue_value, stored_tile
 from tensorgen.lower_loops import replace_axes, spans
 from tensorgen.lower_panel import PanelTile
 from tensorgen.lower_prologue import slab_loops
+from tensorgen.lower_row_blocks import RowBlocks, check_row_block
 from tensorgen.lower_sum_blocks import Part, SumBlocks
 from tensorgen.packing import cut_axes, length_of, packed_factor, row_major
 from tensorgen.padded_steps import condition_of, roles_without_padding
@@ -109,7 +110,7 @@ def lower_register_tile(task: Task, schedule: RegisterTile) -> tuple[LoopKernel,
             f"for sums in blocks, got {schedule}"
         )
     if schedule.row_block:
-        _check_row_block(schedule, roles)
+        check_row_block(schedule, roles)
     elif schedule.block_in_place or schedule.panel_group:
         raise ScheduleError(
             f"register_tile: expected a length of the blocks of rows, got {schedule.row_block}"
@@ -117,38 +118,19 @@ def lower_register_tile(task: Task, schedule: RegisterTile) -> tuple[LoopKernel,
     return TileLowering.start(task, schedule, roles).kernel()
 
 
-def _check_row_block(schedule: RegisterTile, roles: Roles) -> None:
-    """Raises ScheduleError where the broadcast factor cannot come in blocks of rows."""
-    packs = schedule.row_packed or schedule.depth or schedule.source is VectorSource.RUNTIME
-    if packs or schedule.grid or not schedule.vectors_outer or not roles.rows:
-        raise ScheduleError(
-            "register_tile: expected rows inside the loop over vector tiles, a broadcast factor "
-            f"not packed yet and whole sums, for rows packed in blocks, got {schedule}"
-        )
-    if schedule.row_block % schedule.rows:
-        raise ScheduleError(
-            f"register_tile: expected blocks of a multiple of {schedule.rows} rows, "
-            f"got {schedule.row_block}"
-        )
-    every = schedule.row_block >= roles.rows[-1].extent and not schedule.block_in_place
-    if schedule.panel_group and (every or len(roles.vectors) > 1):
-        raise ScheduleError(
-            "register_tile: expected several blocks of rows and one axis of vectors, for vector "
-            f"tiles in groups, got {schedule}"
-        )
-
-
 @dataclass(slots=True, kw_only=True)
 class TileLowering(TileReads):
     """Everything needed to lower the tiles of a contraction.
 
-    `sums` are the partial sums where sums are taken in blocks.
+    `sums` are the partial sums where sums are taken in blocks, `blocks` those of the rows where
+    these come in blocks.
     """
 
     numbers: Numbers
     output: Buffer
     packing: list[TensorExpr | None]
     sums: SumBlocks | None = None
+    blocks: RowBlocks | None = None
 
     @staticmethod
     def start(task: Task, schedule: RegisterTile, roles: Roles) -> TileLowering:
@@ -191,6 +173,7 @@ class TileLowering(TileReads):
             space = Space.SCRATCH if fixed else Space.SHARED
             name = "padded" if schedule.copied is None else "dense"
             slab = part, numbers.buffer(name, contraction.dtype, part.size, space)
+        blocks = RowBlocks.of(schedule, roles, fixed, numbers) if schedule.row_block else None
         return TileLowering(
             schedule=schedule,
             roles=roles,
@@ -203,7 +186,8 @@ class TileLowering(TileReads):
             axes={},
             slab=slab,
             fixed=fixed,
-            row_panel=_row_panel(schedule, roles, fixed, numbers),
+            row_panel=None if blocks is None else blocks.panel,
+            blocks=blocks,
             sums=SumBlocks.of(schedule, roles, fixed, numbers) if schedule.depth else None,
         )
 
@@ -281,8 +265,12 @@ class TileLowering(TileReads):
             return turns.chosen(lambda outer: others.chosen(partial(tile, outer)))
 
         body: list[Stmt] = []
-        if schedule.row_block:
-            body.extend(self._row_blocks(batch, across, along, kind))
+        if self.blocks is not None:
+            body.extend(
+                self.blocks.loops(
+                    batch, across, along, kind, self.numbers, self._tile, self._pack_rows
+                )
+            )
         elif not schedule.grid:
             for turns in first:
                 body.extend(nested((*batch, *outside(turns)), turns.chosen(line), kind))
@@ -298,74 +286,6 @@ class TileLowering(TileReads):
             )  # fmt: skip
             body = list(nested(around, (Allocate(buffer, (*made, *body)),), shared))
         return tuple(body)
-
-    def _row_blocks(
-        self,
-        batch: tuple[Axis, ...],
-        across: Callable[[Turns], tuple[Axis, ...]],
-        along: Callable[[Turns], tuple[Axis, ...]],
-        kind: LoopKind,
-    ) -> Iterator[Stmt]:
-        """The loops over blocks of rows: each is packed, unless it stays in place, and then read by
-        all vector tiles, or by those of one group after the other."""
-        schedule, panel = self.schedule, self.row_panel
-        name, extent = _named(self.roles.rows[-1])
-        column_name, columns = _named(self.roles.vectors[-1])
-        width = schedule.vectors * schedule.lanes
-        outside, inside = kind, LoopKind.SERIAL
-        if panel is not None and panel.space is Space.SHARED:
-            outside, inside = inside, outside
-
-        def tiles_of(group: Block | None) -> tuple[Turns, ...]:
-            if group is None:
-                shared = inside is LoopKind.PARALLEL
-                return turns_of(
-                    self.numbers, column_name, columns, width, shared, schedule.backwards
-                )
-            first = simplify(group.tile * schedule.panel_group)
-            runs = turns_of(
-                self.numbers, column_name, group.length, width, False, schedule.backwards
-            )
-            return tuple(run.moved(group.start, first) for run in runs)
-
-        def block(group: Block | None, rows: Block) -> tuple[Stmt, ...]:
-            runs = tuple(
-                run.moved(rows.start)
-                for run in turns_of(self.numbers, name, rows.length, schedule.rows, False)
-            )
-
-            def line(column: Block) -> tuple[Stmt, ...]:
-                tiles: tuple[Stmt, ...] = ()
-                for run in runs:
-                    tiles += nested(run.loop, self._tile(run.block, column), LoopKind.SERIAL)
-                return tiles
-
-            body: list[Stmt] = []
-            if panel is not None:
-                for run in runs:
-                    body.extend(nested(run.loop, self._pack_rows(panel, run.block), inside))
-            for turns in tiles_of(group):
-                body.extend(nested(along(turns), turns.chosen(line), inside))
-            return tuple(body) if panel is None else (Allocate(panel, tuple(body)),)
-
-        whole = outside is LoopKind.PARALLEL
-
-        def blocks(group: Block | None) -> tuple[Stmt, ...]:
-            made: tuple[Stmt, ...] = ()
-            for turns in turns_of(self.numbers, f"{name}_block", extent, schedule.row_block, whole):
-                made += nested(
-                    (*batch, *across(turns)), turns.chosen(partial(block, group)), outside
-                )
-            return made
-
-        if not schedule.panel_group:
-            yield from blocks(None)
-            return
-        for groups in turns_of(
-            self.numbers, f"{column_name}_group", columns, schedule.panel_group * width, False,
-            schedule.backwards,
-        ):  # fmt: skip
-            yield from nested(groups.loop, blocks(groups.block), LoopKind.SERIAL)
 
     def _blocked(
         self,
@@ -630,21 +550,6 @@ def _together(schedule: RegisterTile, roles: Roles) -> int | None:
             f"got none for {schedule}"
         )
     return axis
-
-
-def _row_panel(
-    schedule: RegisterTile, roles: Roles, fixed: Sequence[Axis], numbers: Numbers
-) -> Buffer | None:
-    """The buffer for a packed block of rows: each thread has one, or all together if there is one
-    block for everything."""
-    if not schedule.row_block or schedule.block_in_place:
-        return None
-    *outer, last = roles.rows
-    one = not (roles.batch or outer or fixed) and last.extent <= schedule.row_block
-    rows = min(schedule.row_block, -(-last.extent // schedule.rows) * schedule.rows)
-    size = length_of(roles.reduction) * rows
-    space = Space.SHARED if one and schedule.parallel else Space.SCRATCH
-    return numbers.buffer("rows", roles.contraction.dtype, size, space)
 
 
 def _named(axis: Axis) -> tuple[str, int]:

@@ -16,9 +16,8 @@ from tensorgen.dense_copy import is_strided, with_copy
 from tensorgen.dialects import VectorDialect
 from tensorgen.epilogue_lines import chunk_lengths
 from tensorgen.expr import Axis
-from tensorgen.machine import CACHE_SHARE, FIRST_CACHE_SHARE, Core
+from tensorgen.machine import Core
 from tensorgen.padded_steps import needed_share, roles_without_padding
-from tensorgen.panel_lines import PanelLines
 from tensorgen.prologue import Slab
 from tensorgen.prologue_costs import EXPOSED, prologue_costs
 from tensorgen.row_blocks import (
@@ -31,32 +30,23 @@ from tensorgen.row_blocks import (
 from tensorgen.schedule import RegisterTile, VectorSource
 from tensorgen.shares import Work, busiest, cycles_of
 from tensorgen.simplify import affine
+from tensorgen.sketch_ahead import MOST_ASKING, asked_in_vain, lines_asked, panels_pay
+from tensorgen.sketch_depth import block_depth, long_block_depth, taken_in
 from tensorgen.target import PAGE_BYTES
 from tensorgen.task import Task
 from tensorgen.tile_costs import (
     TiledWork,
     least_tile_cycles,
     lines_of,
-    panels_are_lost,
     parts,
     second_bytes,
+    tile_counts,
     tiled_work,
     tiles_of,
 )
 
-LEAST_DEPTH = 32
-"""Products of a block, at least: partial sums are read and written once a block."""
-
 MOST_VECTORS = 8
 """Vectors side by side in a tile."""
-
-MOST_ASKING = 64
-"""Inner tiles that ask for the next outer one: of more, the first is soon over that would wait for
-it, and all the others ask in vain."""
-
-MOST_LINES = 64
-"""Lines of the next panel that a tile asks for at once before it is packed: of more, it waits for
-the first itself."""
 
 Chosen = TypeVar("Chosen", covariant=True)
 
@@ -243,11 +233,11 @@ class TileSketch:
 
     def may_ask_for_panels(self, schedule: RegisterTile) -> bool:
         """Whether panels of the outer loop are packed, and several inner tiles read each."""
-        columns, rows = _tile_counts(self.roles, schedule)
+        columns, rows = tile_counts(self.roles, schedule)
         if not schedule.vectors_outer:
             return schedule.row_packed and columns > 1
         if schedule.source is VectorSource.RUNTIME:
-            return rows > 1 and _lines_asked(self.roles, schedule) is not None
+            return rows > 1 and lines_asked(self.roles, schedule) is not None
         return schedule.source is VectorSource.PACKED and rows > 1
 
     def sums_bytes(self, schedule: RegisterTile) -> int:
@@ -275,7 +265,7 @@ class TileSketch:
             copied=self.copied,
             skips_padding=self.skips_padding,
         )
-        panels_ahead = _panels_pay(self.roles, self.work, schedule, self.core)
+        panels_ahead = panels_pay(self.roles, self.work, schedule, self.core)
         schedule = replace(
             schedule,
             ahead=self._ahead_pays(schedule),
@@ -290,7 +280,7 @@ class TileSketch:
         line is read next, and the second one does not hold all."""
         factor, _ = self._in_place(schedule.source)
         along = factor == self.vector
-        columns, rows = _tile_counts(self.roles, schedule)
+        columns, rows = tile_counts(self.roles, schedule)
         inner = rows if along else columns
         if schedule.vectors_outer == along and inner > MOST_ASKING:
             return False
@@ -322,11 +312,11 @@ class TileSketch:
 
     def _in_blocks(self, schedule: RegisterTile) -> RegisterTile:
         """The same with sums taken in blocks that the first-level cache holds, if they may be."""
-        return _taken_in(schedule, _block_depth(self.roles, self.work, schedule, self.core))
+        return taken_in(schedule, block_depth(self.roles, self.work, schedule, self.core))
 
     def _in_long_blocks(self, schedule: RegisterTile) -> RegisterTile:
         """The same with blocks that the second-level cache holds."""
-        return _taken_in(schedule, _long_block_depth(self.roles, self.work, schedule, self.core))
+        return taken_in(schedule, long_block_depth(self.roles, self.work, schedule, self.core))
 
     def by_rules(self) -> Iterator[Estimate[RegisterTile]]:
         """Every tile that fits the registers, in each way to make a prologue and to share it."""
@@ -364,7 +354,7 @@ class TileSketch:
         yield from self._shared(schedule)
         if self._order_matters(schedule):
             yield from self._shared(self.by_rule(source, rows, vectors, turned_order=True))
-        in_vain = _asked_in_vain(self.work, schedule, self.core)
+        in_vain = asked_in_vain(self.work, schedule, self.core)
         blocked = [self._in_blocks(schedule)] if self.skips_padding or in_vain else []
         blocked += [self._in_long_blocks(schedule)] if in_vain else []
         for tile in blocked:
@@ -408,7 +398,7 @@ class TileSketch:
     def _row_blocks(self, schedule: RegisterTile) -> Iterator[Estimate[RegisterTile]]:
         """The same tile with its rows packed in blocks."""
         for blocked in row_blocks(self.work, schedule, self.core, self.threads):
-            ahead = _panels_pay(self.roles, self.work, blocked, self.core)
+            ahead = panels_pay(self.roles, self.work, blocked, self.core)
             found = replace(
                 blocked, panels_ahead=ahead, epilogue_ahead=self._epilogue_pays(blocked)
             )
@@ -426,7 +416,7 @@ class TileSketch:
             return
         blocked = blocks_in_place(self.work, schedule, self.threads)
         if blocked is not None:
-            ahead = _panels_pay(self.roles, self.work, blocked, self.core)
+            ahead = panels_pay(self.roles, self.work, blocked, self.core)
             found = replace(blocked, panels_ahead=ahead)
             yield Estimate(found, self.cycles(found))
 
@@ -436,7 +426,7 @@ class TileSketch:
             return
         grouped = panels_in_groups(self.work, schedule, self.core, self.threads)
         if grouped is not None:
-            ahead = _panels_pay(self.roles, self.work, grouped, self.core)
+            ahead = panels_pay(self.roles, self.work, grouped, self.core)
             epilogue = self._epilogue_pays(grouped)
             found = replace(grouped, panels_ahead=ahead, epilogue_ahead=epilogue)
             yield Estimate(found, self.cycles(found))
@@ -509,7 +499,7 @@ class TileSketch:
         packed = schedule.source is not VectorSource.DIRECT and schedule.vectors_outer
         if not packed or not self.core.passes_by(self.work.vector_bytes):
             return 0.0
-        if schedule.panels_ahead and not _asked_in_vain(self.work, schedule, self.core):
+        if schedule.panels_ahead and not asked_in_vain(self.work, schedule, self.core):
             return 0.0
         runtime = schedule.source is VectorSource.RUNTIME
         waited = self.core.costs.packed_wait if runtime else 1.0
@@ -518,7 +508,7 @@ class TileSketch:
     def _stream_cycles(self, schedule: RegisterTile) -> float:
         """Cycles in which packed elements of the inner loop arrive from beyond the second-level
         cache of the busiest thread, anew for each tile of the outer one."""
-        columns, rows = _tile_counts(self.roles, schedule)
+        columns, rows = tile_counts(self.roles, schedule)
         packed, read, turns = schedule.source is VectorSource.PACKED, self.work.vector_bytes, rows
         if schedule.vectors_outer:
             packed, read, turns = schedule.row_packed, self.work.row_bytes, columns
@@ -544,107 +534,6 @@ def _read_together(roles: Roles, together: int) -> Roles:
     first, second = contraction.factors
     factors = (read, second) if prologue.factor == 0 else (first, read)
     return replace(roles, contraction=replace(contraction, factors=factors))
-
-
-def _panels_pay(roles: Roles, work: TiledWork, schedule: RegisterTile, core: Core) -> bool:
-    """True if the panels of the outer loop come from beyond the second-level cache while the first
-    of several inner tiles would wait for them. With many inner tiles, that is a small part of the
-    time."""
-    packed, read = schedule.row_packed, work.row_bytes
-    if schedule.vectors_outer:
-        packed, read = schedule.source is not VectorSource.DIRECT, work.vector_bytes
-    if not packed or not core.passes_by(read):
-        return False
-    columns, rows = _tile_counts(roles, schedule)
-    if schedule.source is VectorSource.RUNTIME:
-        asked = _lines_asked(roles, schedule)
-        few = asked is not None and asked <= MOST_LINES
-        return rows > 1 and few and core.costs.packed_wait > 0.0
-    if schedule.row_block:
-        rows = min(rows, schedule.row_block // schedule.rows)
-    if schedule.vectors_outer:
-        return 1 < rows <= max(schedule.vectors * schedule.lanes, MOST_ASKING)
-    return 1 < columns <= schedule.rows
-
-
-def _lines_asked(roles: Roles, schedule: RegisterTile) -> int | None:
-    """How many lines each tile asks for of those that the next panel is packed from; None if these
-    are not neighbours in memory, or are in a slab that is near."""
-    prologue = roles.contraction.prologue
-    if prologue is not None and prologue.factor == schedule.vector_operand:
-        return None
-    lines = PanelLines.of(roles, schedule.vector_operand, schedule.vectors * schedule.lanes)
-    if lines is None:
-        return None
-    _, rows = _tile_counts(roles, schedule)
-    return -(-lines.count // rows)
-
-
-def _asked_in_vain(work: TiledWork, schedule: RegisterTile, core: Core) -> bool:
-    """True if panels of the outer loop are asked for too early to be kept: sums in blocks would ask
-    for the next block only."""
-    asked = schedule.panels_ahead and schedule.vectors_outer and not schedule.depth
-    return asked and panels_are_lost(work, schedule, core)
-
-
-def _taken_in(schedule: RegisterTile, depth: int) -> RegisterTile:
-    """The same with sums taken in blocks of so many products, or in one piece if that is 0."""
-    return replace(schedule, depth=depth, epilogue_ahead=schedule.epilogue_ahead and not depth)
-
-
-def _block_depth(roles: Roles, work: TiledWork, schedule: RegisterTile, core: Core) -> int:
-    """How many products a block of the sums has; 0 if they are not taken in blocks.
-
-    Blocks are for panels that do not stay in the first cache together with the rows. The second one
-    must hold all rows, which go by again for each vector tile.
-    """
-    if not (_may_block(roles, schedule) and core.second_cache >= work.row_span > 0):
-        return 0
-    step = work.step_bytes(schedule, schedule.rows, core)
-    if work.depth * step <= core.first_bytes:
-        return 0
-    # A step counts all that it reads: nothing else needs room.
-    held = core.first_bytes * CACHE_SHARE / FIRST_CACHE_SHARE
-    return _longest_block(roles, int(held / step))
-
-
-def _long_block_depth(roles: Roles, work: TiledWork, schedule: RegisterTile, core: Core) -> int:
-    """The same for blocks of which the second-level cache keeps a panel and the next one, while
-    rows stream through it."""
-    if not (_may_block(roles, schedule) and work.row_streams):
-        return 0
-    panels = 2 * schedule.vectors * schedule.lanes * work.element_bytes
-    depth = _longest_block(roles, int(core.costs.long_block * core.near_bytes / panels))
-    return depth if depth < work.depth else 0
-
-
-def _may_block(roles: Roles, schedule: RegisterTile) -> bool:
-    """Whether sums may be taken in blocks: of constants, while rows in place go by."""
-    constant = schedule.source is VectorSource.PACKED and schedule.vectors_outer
-    return constant and bool(roles.rows) and not schedule.row_packed
-
-
-def _longest_block(roles: Roles, most: int) -> int:
-    """The most products that divide the innermost axes of a sum, up to so many; 0 if these are too
-    few to pay."""
-    depth = 1
-    for axis in reversed(roles.reduction):
-        inside = min(axis.extent, max(most // depth, 1))
-        while axis.extent % inside:
-            inside -= 1
-        depth *= inside
-        if inside < axis.extent:
-            break
-    return depth if depth >= LEAST_DEPTH else 0
-
-
-def _tile_counts(roles: Roles, schedule: RegisterTile) -> tuple[int, int]:
-    """The number of tiles along the vector axes and along the row axes."""
-    columns = prod(axis.extent for axis in roles.vectors[:-1])
-    columns *= -(-roles.vectors[-1].extent // (schedule.vectors * schedule.lanes))
-    rows = prod(axis.extent for axis in roles.rows[:-1])
-    rows *= -(-roles.rows[-1].extent // schedule.rows) if roles.rows else 1
-    return columns, rows
 
 
 def tile_shapes(rows: int, columns: int, dialect: VectorDialect) -> Iterator[tuple[int, int]]:

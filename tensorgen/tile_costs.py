@@ -539,3 +539,12 @@ def second_bytes(core: Core, element_bytes: int) -> float:
     _, load = core.loads[1]
     vector = core.dialect.lanes * element_bytes
     return SECOND_SHARE * vector * core.dialect.loads_per_cycle / load
+
+
+def tile_counts(roles: Roles, schedule: RegisterTile) -> tuple[int, int]:
+    """The number of tiles along the vector axes and along the row axes."""
+    columns = prod(axis.extent for axis in roles.vectors[:-1])
+    columns *= -(-roles.vectors[-1].extent // (schedule.vectors * schedule.lanes))
+    rows = prod(axis.extent for axis in roles.rows[:-1])
+    rows *= -(-roles.rows[-1].extent // schedule.rows) if roles.rows else 1
+    return columns, rows

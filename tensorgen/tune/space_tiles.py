@@ -17,7 +17,8 @@ from tensorgen.machine import Core
 from tensorgen.packing import cut_lengths, length_of
 from tensorgen.row_blocks import MOST_AT_ONCE, blocks_in_place, panels_in_groups, row_blocks
 from tensorgen.schedule import RegisterTile, Schedule, VectorSource
-from tensorgen.sketch_tiles import LEAST_DEPTH, TileSketch, tile_sketches
+from tensorgen.sketch_depth import LEAST_DEPTH
+from tensorgen.sketch_tiles import TileSketch, tile_sketches
 from tensorgen.task import Task
 from tensorgen.tune.space import Knob, Settings, Sketch
 
