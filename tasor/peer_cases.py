@@ -20,6 +20,7 @@ from graphopt.graph import Graph
 from graphopt.index_domains import index_domains
 from graphopt.onnx_import import ModelError, import_model
 from graphopt.work import work
+from tasor.sample_inputs import at_a_line
 from tensorgen.types import Array, Shape, ShapeError
 
 
@@ -168,8 +169,9 @@ def write_case(
 ) -> Case:
     """Write `model` with static shapes to `path`.
 
-    Inputs are drawn where none are given; `flops` are those of the graph's contractions where none
-    are given. Nothing is known of the work of a model that Tasor refuses.
+    Inputs are drawn where none are given, and begin at a line of the cache; `flops` are those of
+    the graph's contractions where none are given. Nothing is known of the work of a model that
+    Tasor refuses.
     """
     fixed = with_static_shapes(model, {} if shapes is None else shapes)
     graph = _imported(fixed)
@@ -181,4 +183,5 @@ def write_case(
     if flops is None and found is not None:
         flops = found.flops or None
     traffic = None if found is None else found.traffic
-    return Case(name, group, path, inputs, outputs, flops, traffic)
+    placed = tuple((port, at_a_line(array)) for port, array in inputs)
+    return Case(name, group, path, placed, outputs, flops, traffic)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from pathlib import Path
 
 import numpy as np
@@ -73,6 +74,21 @@ def test_inputs_depend_on_the_seed_alone() -> None:
     ((_, other),) = sample_inputs(model(4, 4), seed=4)
     assert np.array_equal(first, again)
     assert not np.array_equal(first, other)
+
+
+@pytest.mark.parametrize("shape", [(3, 5), (0, 4), ()])
+def test_inputs_begin_at_a_line_wherever_they_were(tmp_path: Path, shape: tuple[int, ...]) -> None:
+    memory = np.arange(prod(shape) + 1, dtype=np.float32)
+    given = memory[1:].reshape(shape)
+    case = write_case(
+        tmp_path / "m.onnx", model(*shape), name="m", group="g", inputs=(("x", given),)
+    )
+    ((name, placed),) = case.inputs
+    assert name == "x"
+    assert placed.ctypes.data % 64 == 0
+    assert placed.shape == shape
+    assert placed.flags.c_contiguous
+    assert np.array_equal(placed, given)
 
 
 @pytest.mark.parametrize(
