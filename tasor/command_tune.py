@@ -160,8 +160,8 @@ def _model_document(
             before, after = model.seconds(tasks)
             return {
                 "name": name,
-                "zero_trial_ms": before * 1e3,
-                "tuned_ms": after * 1e3,
+                "zero_trial_ms": _or_none(before),
+                "tuned_ms": _or_none(after),
                 "race": None if race is None else _race_document(race),
                 "tasks": dict(counts),
                 "not_taken": sorted(model.left),
@@ -205,10 +205,16 @@ def _finite(seconds: float) -> float:
     return seconds if seconds < inf else 0.0
 
 
+def _was_raced(seconds: float) -> bool:
+    """False for a kernel that took part in no race, which took for ever, and for no such kernels,
+    which took no time."""
+    return 0.0 < seconds < inf
+
+
 def _or_none(seconds: float) -> float | None:
     """Milliseconds; JSON has no infinity."""
-    return seconds * 1e3 if seconds < inf else None
+    return seconds * 1e3 if _was_raced(seconds) else None
 
 
 def _milliseconds(seconds: float) -> str:
-    return f"{seconds * 1e3:.4g} ms" if seconds < inf else "none"
+    return f"{seconds * 1e3:.4g} ms" if _was_raced(seconds) else "not raced"

@@ -139,6 +139,20 @@ def test_a_file_that_holds_no_trials_is_refused(tmp_path: Path) -> None:
         tasor.compile(dense_model(), threads=1, records=file)
 
 
+def test_kernels_that_no_race_timed_have_no_figures(tasor_command: Command, tmp_path: Path) -> None:
+    onnx.save(dense_model(), tmp_path / "dense.onnx")
+    code, out, err = tasor_command(
+        "tune", tmp_path / "dense.onnx", "--trials", "0", "--threads", "1",
+        "--records", tmp_path / "trials.sqlite", "--json", tmp_path / "tuned.json",
+    )  # fmt: skip
+    assert (code, err) == (0, "") or err.startswith("note: calibration")
+    document = json.loads((tmp_path / "tuned.json").read_text())
+    (model,), (task,) = document["models"], document["tasks"].values()
+    for figures in (model, task):
+        assert (figures["zero_trial_ms"], figures["tuned_ms"]) == (None, None)
+    assert out.count("not raced") == 4
+
+
 def test_models_are_tuned_together_and_one_that_fails_stops_none(
     tasor_command: Command, tmp_path: Path
 ) -> None:
