@@ -8,7 +8,7 @@ What it does not: run anything.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -48,6 +48,12 @@ class Case:
     @property
     def shapes(self) -> dict[str, Shape]:
         return {name: array.shape for name, array in self.inputs}
+
+    def placed(self) -> Case:
+        """The same with inputs that begin at a line of the cache: in a process that was sent a
+        case they begin anywhere, and each engine's would elsewhere."""
+        inputs = tuple((name, at_a_line(array)) for name, array in self.inputs)
+        return replace(self, inputs=inputs)
 
 
 def graph_inputs(model: onnx.ModelProto) -> tuple[onnx.ValueInfoProto, ...]:
@@ -169,9 +175,8 @@ def write_case(
 ) -> Case:
     """Write `model` with static shapes to `path`.
 
-    Inputs are drawn where none are given, and begin at a line of the cache; `flops` are those of
-    the graph's contractions where none are given. Nothing is known of the work of a model that
-    Tasor refuses.
+    Inputs are drawn where none are given; `flops` are those of the graph's contractions where none
+    are given. Nothing is known of the work of a model that Tasor refuses.
     """
     fixed = with_static_shapes(model, {} if shapes is None else shapes)
     graph = _imported(fixed)
@@ -183,5 +188,4 @@ def write_case(
     if flops is None and found is not None:
         flops = found.flops or None
     traffic = None if found is None else found.traffic
-    placed = tuple((port, at_a_line(array)) for port, array in inputs)
-    return Case(name, group, path, placed, outputs, flops, traffic)
+    return Case(name, group, path, inputs, outputs, flops, traffic)

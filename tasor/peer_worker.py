@@ -122,7 +122,7 @@ def serve(connection: Connection, opener: Opener, threads: int, cpus: tuple[int,
                 case Load(case, options):
                     opened, loop = None, None
                     start = time.perf_counter()
-                    opened = opener(case, threads, options)
+                    opened = opener(case.placed(), threads, options)
                     seconds = time.perf_counter() - start
                     # Not part of loading the model: nobody but this comparison needs it.
                     loop = None if opened.in_c is None else opened.in_c()

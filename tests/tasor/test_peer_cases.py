@@ -77,18 +77,17 @@ def test_inputs_depend_on_the_seed_alone() -> None:
 
 
 @pytest.mark.parametrize("shape", [(3, 5), (0, 4), ()])
-def test_inputs_begin_at_a_line_wherever_they_were(tmp_path: Path, shape: tuple[int, ...]) -> None:
-    memory = np.arange(prod(shape) + 1, dtype=np.float32)
-    given = memory[1:].reshape(shape)
+def test_placed_inputs_begin_at_a_line(tmp_path: Path, shape: tuple[int, ...]) -> None:
+    given = np.arange(prod(shape) + 1, dtype=np.float32)[1:].reshape(shape)
     case = write_case(
         tmp_path / "m.onnx", model(*shape), name="m", group="g", inputs=(("x", given),)
     )
-    ((name, placed),) = case.inputs
+    ((name, array),) = case.placed().inputs
     assert name == "x"
-    assert placed.ctypes.data % 64 == 0
-    assert placed.shape == shape
-    assert placed.flags.c_contiguous
-    assert np.array_equal(placed, given)
+    assert array.ctypes.data % 64 == 0
+    assert array.shape == shape
+    assert array.flags.c_contiguous
+    assert np.array_equal(array, given)
 
 
 @pytest.mark.parametrize(

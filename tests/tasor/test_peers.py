@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from multiprocessing import Pipe
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +17,8 @@ import pytest
 from onnx import TensorProto, helper
 
 from tasor.peer_cases import Case, write_case
-from tasor.peer_engines import MissingPackage, engine_version, open_model, require_engines
-from tasor.peer_worker import time_loops, time_turn
+from tasor.peer_engines import MissingPackage, Opened, engine_version, open_model, require_engines
+from tasor.peer_worker import Load, serve, time_loops, time_turn
 from tasor.peers import Comparison, Failure, Row, Timing, deviation, pinned_cpus, settle
 
 
@@ -219,6 +222,26 @@ def test_guests_take_their_turns_after_the_others(case: Case) -> None:
     assert (guest.engine, guest.deviation) == ("a guest", 0.0)
     assert guest.in_c is not None
     assert failure == Failure("nobody", "KeyError: 'nobody'")
+
+
+class _Seen(BaseException):
+    """Ends a worker that has opened its case."""
+
+
+def test_inputs_begin_at_a_line_in_the_process_of_each_engine(
+    case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def opener(case: Case, threads: int, options: Mapping[str, object]) -> Opened:
+        raise _Seen([array.ctypes.data % 64 for _, array in case.inputs])
+
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    given = np.arange(33, dtype=np.float32)[1:].reshape(4, 8)
+    ours, theirs = Pipe()
+    with ours, theirs:
+        ours.send(Load(replace(case, inputs=(("x", given),)), {}))
+        with pytest.raises(_Seen) as seen:
+            serve(theirs, opener, 1, ())
+    assert seen.value.args == ([0],)
 
 
 def test_who_has_started_something_is_quiet_when_that_is() -> None:
