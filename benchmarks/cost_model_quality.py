@@ -172,7 +172,8 @@ def markdown(found: Sequence[Quality], arguments: argparse.Namespace) -> str:
         "## Each operator",
         "",
         "The best draw and the best of the search are told as times as fast as without trials; the",
-        "model's share is that of the time of the search which went into learning and scoring.",
+        "model's share is that of the time of the search in which its thread was learning and",
+        "scoring; it waits, too, while others of the process write kernels.",
     ]
     for case in cases:
         any_of = medians(found, case, KNOWLEDGE[0])
