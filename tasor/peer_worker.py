@@ -121,8 +121,9 @@ def serve(connection: Connection, opener: Opener, threads: int, cpus: tuple[int,
             match request:
                 case Load(case, options):
                     opened, loop = None, None
+                    placed = case.placed()
                     start = time.perf_counter()
-                    opened = opener(case.placed(), threads, options)
+                    opened = opener(placed, threads, options)
                     seconds = time.perf_counter() - start
                     # Not part of loading the model: nobody but this comparison needs it.
                     loop = None if opened.in_c is None else opened.in_c()

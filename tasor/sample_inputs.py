@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tensorgen.arena import aligned
+from tensorgen.arena import empty_array
 from tensorgen.module_self_test import choices
 from tensorgen.ports import Port
 from tensorgen.target import LINE_BYTES
@@ -39,7 +39,6 @@ def at_a_line(array: Array) -> Array:
     Numpy's own arrays begin anywhere in one, another place in each process: in three of four every
     vector read lies across two lines. (Softmax of 256 x 256: 13.7 or 14.3 to 16.1 us.)
     """
-    memory = aligned(np.empty(array.nbytes + LINE_BYTES, np.uint8), LINE_BYTES)
-    copy: Array = memory[: array.nbytes].view(array.dtype).reshape(array.shape)
+    copy = empty_array(array.shape, array.dtype, LINE_BYTES)
     copy[...] = array
     return copy

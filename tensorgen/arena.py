@@ -8,10 +8,12 @@ What it does not: decide how large an arena is (`memory`).
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
 from tensorgen.large_pages import LARGE_PAGE, large_pages
-from tensorgen.types import Array
+from tensorgen.types import Array, Shape
 
 ARENA_ALIGNMENT = 64
 """Bytes that the address of an arena is a multiple of: a cache line, and the widest vector."""
@@ -29,6 +31,13 @@ def new_arena(size_bytes: int) -> Array:
     except OSError as error:
         raise MemoryError(str(error)) from error
     return aligned(np.frombuffer(pages, np.uint8), LARGE_PAGE)
+
+
+def empty_array(shape: Shape, dtype: np.dtype[np.generic], alignment: int, place: int = 0) -> Array:
+    """An array of any content that begins `place` bytes behind a multiple of `alignment`."""
+    size = prod(shape) * dtype.itemsize
+    memory = aligned(np.empty(size + alignment, np.uint8), alignment, place)
+    return memory[:size].view(dtype).reshape(shape)
 
 
 def aligned(memory: Array, alignment: int, place: int = 0) -> Array:

@@ -21,7 +21,7 @@ import _cffi_backend
 import cffi
 import numpy as np
 
-from tensorgen.arena import ARENA_ALIGNMENT, aligned, new_arena
+from tensorgen.arena import ARENA_ALIGNMENT, empty_array, new_arena
 from tensorgen.openmp_runtime import brief_spinning, keep_loaded
 from tensorgen.ports import Port
 from tensorgen.target import PAGE_BYTES
@@ -308,8 +308,7 @@ def _empty(shape: Shape, dtype: np.dtype[np.generic], size_bytes: int) -> Array:
     """A new array of any content; a large one begins in the middle of a page."""
     if size_bytes < LARGE_OUTPUT:
         return np.empty(shape, dtype)
-    memory = aligned(np.empty(size_bytes + PAGE_BYTES, np.uint8), PAGE_BYTES, OUTPUT_PLACE)
-    return memory[:size_bytes].view(dtype).reshape(shape)
+    return empty_array(shape, dtype, PAGE_BYTES, OUTPUT_PLACE)
 
 
 def _mismatch(role: str, port: Port, array: object) -> str:

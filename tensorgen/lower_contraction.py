@@ -60,7 +60,7 @@ from tensorgen.lower_epilogue import epilogue_value, stored_tile
 from tensorgen.lower_loops import replace_axes, spans
 from tensorgen.lower_panel import PanelTile
 from tensorgen.lower_prologue import slab_loops
-from tensorgen.lower_row_blocks import RowBlocks, check_row_block
+from tensorgen.lower_row_blocks import RowBlocks, check_row_block, row_panel
 from tensorgen.lower_sum_blocks import Part, SumBlocks
 from tensorgen.packing import cut_axes, length_of, packed_factor, row_major
 from tensorgen.padded_steps import condition_of, roles_without_padding
@@ -122,15 +122,13 @@ def lower_register_tile(task: Task, schedule: RegisterTile) -> tuple[LoopKernel,
 class TileLowering(TileReads):
     """Everything needed to lower the tiles of a contraction.
 
-    `sums` are the partial sums where sums are taken in blocks, `blocks` those of the rows where
-    these come in blocks.
+    `sums` are the partial sums where sums are taken in blocks.
     """
 
     numbers: Numbers
     output: Buffer
     packing: list[TensorExpr | None]
     sums: SumBlocks | None = None
-    blocks: RowBlocks | None = None
 
     @staticmethod
     def start(task: Task, schedule: RegisterTile, roles: Roles) -> TileLowering:
@@ -173,7 +171,6 @@ class TileLowering(TileReads):
             space = Space.SCRATCH if fixed else Space.SHARED
             name = "padded" if schedule.copied is None else "dense"
             slab = part, numbers.buffer(name, contraction.dtype, part.size, space)
-        blocks = RowBlocks.of(schedule, roles, fixed, numbers) if schedule.row_block else None
         return TileLowering(
             schedule=schedule,
             roles=roles,
@@ -186,8 +183,7 @@ class TileLowering(TileReads):
             axes={},
             slab=slab,
             fixed=fixed,
-            row_panel=None if blocks is None else blocks.panel,
-            blocks=blocks,
+            row_panel=row_panel(schedule, roles, fixed, numbers),
             sums=SumBlocks.of(schedule, roles, fixed, numbers) if schedule.depth else None,
         )
 
@@ -265,11 +261,10 @@ class TileLowering(TileReads):
             return turns.chosen(lambda outer: others.chosen(partial(tile, outer)))
 
         body: list[Stmt] = []
-        if self.blocks is not None:
+        if schedule.row_block:
+            blocks = RowBlocks(schedule, roles, self.row_panel)
             body.extend(
-                self.blocks.loops(
-                    batch, across, along, kind, self.numbers, self._tile, self._pack_rows
-                )
+                blocks.loops(batch, across, along, kind, self.numbers, self._tile, self._pack_rows)
             )
         elif not schedule.grid:
             for turns in first:

@@ -44,6 +44,21 @@ def check_row_block(schedule: RegisterTile, roles: Roles) -> None:
         )
 
 
+def row_panel(
+    schedule: RegisterTile, roles: Roles, fixed: Sequence[Axis], numbers: Numbers
+) -> Buffer | None:
+    """The buffer for a packed block of rows while the `fixed` axes stand still: each thread has
+    one, or all together if there is one block for everything. None where no rows are packed."""
+    if not schedule.row_block or schedule.block_in_place:
+        return None
+    *outer, last = roles.rows
+    one = not (roles.batch or outer or fixed) and last.extent <= schedule.row_block
+    rows = min(schedule.row_block, -(-last.extent // schedule.rows) * schedule.rows)
+    size = length_of(roles.reduction) * rows
+    space = Space.SHARED if one and schedule.parallel else Space.SCRATCH
+    return numbers.buffer("rows", roles.contraction.dtype, size, space)
+
+
 @dataclass(frozen=True, slots=True)
 class RowBlocks:
     """The blocks of rows of a contraction, packed into `panel` unless that is None."""
@@ -51,22 +66,6 @@ class RowBlocks:
     schedule: RegisterTile
     roles: Roles
     panel: Buffer | None
-
-    @staticmethod
-    def of(
-        schedule: RegisterTile, roles: Roles, fixed: Sequence[Axis], numbers: Numbers
-    ) -> RowBlocks:
-        """The blocks while the `fixed` axes stand still. Each thread has a panel, or all together
-        if there is one block for everything."""
-        if schedule.block_in_place:
-            return RowBlocks(schedule, roles, None)
-        *outer, last = roles.rows
-        one = not (roles.batch or outer or fixed) and last.extent <= schedule.row_block
-        rows = min(schedule.row_block, -(-last.extent // schedule.rows) * schedule.rows)
-        size = length_of(roles.reduction) * rows
-        space = Space.SHARED if one and schedule.parallel else Space.SCRATCH
-        panel = numbers.buffer("rows", roles.contraction.dtype, size, space)
-        return RowBlocks(schedule, roles, panel)
 
     def loops(
         self,
