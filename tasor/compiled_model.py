@@ -134,6 +134,10 @@ class CompiledModel:
         """
         return self.library.bind(arrays, outputs)
 
+    def empty_inputs(self) -> tuple[Array, ...]:
+        """New arrays for `run_into` and `bind`, of any content, aligned to be quick to read."""
+        return self.library.empty_inputs()
+
     def empty_outputs(self) -> tuple[Array, ...]:
         """New arrays for `run_into` and `bind`, of any content, aligned to be quick to write."""
         return self.library.empty_outputs()

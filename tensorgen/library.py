@@ -24,7 +24,7 @@ import numpy as np
 from tensorgen.arena import ARENA_ALIGNMENT, empty_array, new_arena
 from tensorgen.openmp_runtime import brief_spinning, keep_loaded
 from tensorgen.ports import Port
-from tensorgen.target import PAGE_BYTES
+from tensorgen.target import LINE_BYTES, PAGE_BYTES
 from tensorgen.types import Array, Shape, type_of
 
 LARGE_OUTPUT = 1 << 14
@@ -185,6 +185,15 @@ class Library:
         outputs = self.empty_outputs()
         self._call([*buffers, *map(self._from_buffer, outputs)], arrays, outputs)
         return outputs
+
+    def empty_inputs(self) -> tuple[Array, ...]:
+        """New arrays for `run_into` and `bind`, of any content, that begin with a line of the
+        cache: numpy's own begin anywhere in one, and most vectors read of them lie across two."""
+        expected = self._expected_inputs
+        return tuple(
+            empty_array(shape, dtype, LINE_BYTES)
+            for shape, dtype in zip(expected.shapes, expected.dtypes, strict=True)
+        )
 
     def empty_outputs(self) -> tuple[Array, ...]:
         """New arrays for `run_into` and `bind`, of any content; large ones begin with a line of the

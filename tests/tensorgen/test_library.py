@@ -21,7 +21,7 @@ from tensorgen.arena import ARENA_ALIGNMENT
 from tensorgen.build import build_library, find_compiler, supports_openmp
 from tensorgen.library import OUTPUT_PLACE, InputError, Library, RunError
 from tensorgen.ports import Port
-from tensorgen.target import PAGE_BYTES, host_target
+from tensorgen.target import LINE_BYTES, PAGE_BYTES, host_target
 from tensorgen.types import DTYPES, DType, TensorType, float32, int32
 
 HOST = host_target()
@@ -83,6 +83,21 @@ def test_large_new_outputs_begin_in_the_middle_of_a_page(cache: Path) -> None:
     assert OUTPUT_PLACE % ARENA_ALIGNMENT == 0
     assert all(array.flags.c_contiguous and array.flags.writeable for array in made)
     assert made[1].base is None
+
+
+def test_new_inputs_begin_with_a_line_of_the_cache(cache: Path) -> None:
+    ports = (Port("x", TensorType(float32, (2, 3))), Port("empty", TensorType(float32, (0, 3))))
+    source = SCALE.replace("scale_run", "lines_run")
+    path = build_library({"lines.c": source}, target=HOST, cache=cache)
+    library = Library(path, "lines", ports, SCALE_OUTPUTS, 24)
+    # One in four of numpy's own would begin there by chance.
+    for _ in range(16):
+        made = library.empty_inputs()
+        assert [(array.dtype, array.shape) for array in made] == [
+            (port.type.dtype.numpy, port.type.shape) for port in ports
+        ]
+        assert all(array.ctypes.data % LINE_BYTES == 0 for array in made if array.size)
+        assert all(array.flags.c_contiguous and array.flags.writeable for array in made)
 
 
 def test_subclasses_of_arrays_are_arrays(scale: Library) -> None:
