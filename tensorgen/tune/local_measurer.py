@@ -8,8 +8,8 @@ costs only itself. What it does not: choose candidates, or keep what it found.
 Activations are warm, as the kernel before has left them; weights come from behind the second-level
 cache, since the weights of other kernels are read between two calls: all but in a run that this
 cache holds as a whole. Where the third-level cache holds it, they come from there: they are read
-before a run, since other candidates have had their turns, and a call that is not timed brings back
-what the kernel before has left. Otherwise nothing does.
+before a run, since other candidates have had their turns. Where it does not, they are put out of
+all caches (`cache_lines`). A call that is not timed brings back what the kernel before has left.
 
 Everything that it starts (threads, a process, a folder) is gone when it is closed, and nothing of
 the caller's process is changed: see the test of that.
@@ -33,6 +33,7 @@ from tensorgen.schedule import Schedule
 from tensorgen.scratch import copies_bytes
 from tensorgen.target import Target, host_target
 from tensorgen.task import Task
+from tensorgen.tune.cache_lines import drop_lines_source
 from tensorgen.tune.candidate_batch import BatchBuilder, BuiltBatch, Candidate, Chosen
 from tensorgen.tune.candidate_build import Built
 from tensorgen.tune.compiler_cores import CompilerCores
@@ -115,7 +116,9 @@ class LocalMeasurer(Measurer):
         self._cores = cores[-threads:]
         self._compilers = CompilerCores(cores)
         self._checker = build_library(
-            {"check.c": check_source()}, target=host_target(), cache=cache
+            {"check.c": check_source(), "lines.c": drop_lines_source()},
+            target=host_target(),
+            cache=cache,
         )
         self._folder = working_folder(cache)
         self._place = Path(self._folder.name)
@@ -301,6 +304,7 @@ class LocalMeasurer(Measurer):
             "number": built.number,
             "sets": sets,
             "fetch": come_from is not WeightsPlace.FAR,
+            "drop": come_from is WeightsPlace.FAR,
             "buffers": buffers,
         }
 

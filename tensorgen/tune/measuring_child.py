@@ -18,13 +18,14 @@ import signal
 import struct
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from math import inf
 from typing import Any
 
+from tensorgen.tune.cache_lines import DROP_LINES
 from tensorgen.tune.measuring_memory import LARGE_FROM, Memory
 from tensorgen.tune.race import RaceRules, Timing, Turn, timed
 
@@ -299,9 +300,20 @@ class _Candidate:
         if not self._checked:
             self._first_call(room, checker)
         # Others have had the caches to themselves. A run of one call is long: that costs it little.
-        if self._entry["fetch"] and calls > 1:
-            self._fetch(calls + 1, room)
+        if calls > 1:
+            if self._entry["fetch"]:
+                self._fetch(calls + 1, room)
             self._call(1)
+        if not (self._entry["drop"] and checker is not None):
+            return self._timed(calls)
+        seconds = 0.0
+        for begin in range(0, calls, self._entry["sets"]):
+            count = min(calls - begin, self._entry["sets"])
+            self._drop(count, room, checker)
+            seconds += self._timed(count)
+        return seconds
+
+    def _timed(self, calls: int) -> float:
         started = time.perf_counter()
         self._call(calls)
         return time.perf_counter() - started
@@ -315,11 +327,23 @@ class _Candidate:
 
     def _fetch(self, count: int, room: _Room) -> None:
         """Brings the weights of so many sets to the caches, those whose turn is last at last."""
+        for name, number in self._weights(count):
+            room.operand(name, number).fetch(room.operand(name, 0))
+
+    def _drop(self, count: int, room: _Room, checker: ctypes.CDLL) -> None:
+        """Puts the weights of so many sets out of the caches, no more than there are."""
+        drop = getattr(checker, DROP_LINES)
+        drop.restype = None
+        for name, number in self._weights(count):
+            memory = room.operand(name, number)
+            drop(ctypes.c_void_p(memory.address), ctypes.c_long(memory.size))
+
+    def _weights(self, count: int) -> Iterator[tuple[str, int]]:
+        """The names and numbers of the weights of the next sets, so many or all there are."""
         sets = self._entry["sets"]
         names = [buffer["name"] for buffer in self._entry["buffers"] if buffer.get("copies")]
         for number in range(self._turn, self._turn + min(count, sets)):
-            for name in names:
-                room.operand(name, number % sets).fetch(room.operand(name, 0))
+            yield from ((name, number % sets) for name in names)
 
     def _load(self, room: _Room) -> None:
         """Loads the kernel and finds its buffers: nothing of it runs."""
