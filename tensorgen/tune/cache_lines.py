@@ -18,6 +18,8 @@ def drop_lines_source() -> str:
     """The C text of the function."""
     return f"""#include <stdint.h>
 
+void {DROP_LINES}(const void *memory, long bytes);
+
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <cpuid.h>
 #include <emmintrin.h>
@@ -39,14 +41,18 @@ static void drop_in_order(const char *begin, const char *end)
     }}
 }}
 
+/* Asked once: a virtual machine stops for each question. */
 static int has_unordered(void)
 {{
+    static int found = -1;
     unsigned a, b, c, d;
 
-    return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (b >> 23 & 1) != 0;
+    if (found < 0) {{
+        found = __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (b >> 23 & 1) != 0;
+    }}
+    return found;
 }}
 
-void {DROP_LINES}(const void *memory, long bytes);
 void {DROP_LINES}(const void *memory, long bytes)
 {{
     const char *begin = (const char *)memory - (uintptr_t)memory % LINE;
@@ -60,7 +66,6 @@ void {DROP_LINES}(const void *memory, long bytes)
     _mm_mfence();
 }}
 #elif defined(__aarch64__) && defined(__GNUC__)
-void {DROP_LINES}(const void *memory, long bytes);
 void {DROP_LINES}(const void *memory, long bytes)
 {{
     uint64_t sizes;
@@ -75,7 +80,6 @@ void {DROP_LINES}(const void *memory, long bytes)
     __asm__ volatile("dsb sy" : : : "memory");
 }}
 #else
-void {DROP_LINES}(const void *memory, long bytes);
 void {DROP_LINES}(const void *memory, long bytes)
 {{
     (void)memory;

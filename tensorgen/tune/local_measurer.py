@@ -304,7 +304,6 @@ class LocalMeasurer(Measurer):
             "number": built.number,
             "sets": sets,
             "fetch": come_from is not WeightsPlace.FAR,
-            "drop": come_from is WeightsPlace.FAR,
             "buffers": buffers,
         }
 

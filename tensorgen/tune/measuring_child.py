@@ -177,7 +177,7 @@ def _serve(
     _keep_apart(request["cores"])
     room = _Room(request, operand)
     candidates = [_Candidate(entry, room) for entry in request["candidates"]]
-    checker = ctypes.CDLL(request["checker"]) if request["checker"] else None
+    checker = ctypes.CDLL(request["checker"])
     rules = RaceRules(**request["rules"])
     threads, limit = request["threads"], request["limit_seconds"]
     best = inf
@@ -292,7 +292,7 @@ class _Candidate:
             # Told when it is to run: that is when candidates are asked for.
             self._unfit = error
 
-    def run(self, calls: int, room: _Room, checker: ctypes.CDLL | None) -> float:
+    def run(self, calls: int, room: _Room, checker: ctypes.CDLL) -> float:
         """Seconds of so many calls. Raises _Wrong if the result of the first one is, and OSError,
         AttributeError or MemoryError if there is nothing to call."""
         if self._unfit is not None:
@@ -300,11 +300,12 @@ class _Candidate:
         if not self._checked:
             self._first_call(room, checker)
         # Others have had the caches to themselves. A run of one call is long: that costs it little.
+        fetch = self._entry["fetch"]
         if calls > 1:
-            if self._entry["fetch"]:
+            if fetch:
                 self._fetch(calls + 1, room)
             self._call(1)
-        if not (self._entry["drop"] and checker is not None):
+        if fetch:
             return self._timed(calls)
         seconds = 0.0
         for begin in range(0, calls, self._entry["sets"]):
@@ -367,7 +368,7 @@ class _Candidate:
         self._pointers = (ctypes.c_void_p * len(addresses))(*addresses)
         self._function, self._first = function, sets[: len(entry["buffers"])]
 
-    def _first_call(self, room: _Room, checker: ctypes.CDLL | None) -> None:
+    def _first_call(self, room: _Room, checker: ctypes.CDLL) -> None:
         """Calls the kernel once. Raises _Wrong for its result."""
         buffers = self._entry["buffers"]
         for memory, buffer in zip(self._first, buffers, strict=True):
@@ -378,7 +379,7 @@ class _Candidate:
         for memory, buffer in zip(self._first, buffers, strict=True):
             if not memory.is_guarded(buffer["bytes"]):
                 raise _Wrong("a store next to one of its buffers")
-            if checker is not None and "expected" in buffer:
+            if "expected" in buffer:
                 _check(memory, buffer, room, checker)
 
 

@@ -11,7 +11,7 @@ output:
     {"threads": t, "cores": [c, …], "spare_bytes": b, "limit_seconds": s, "checker": path,
      "rules": {…}, "incumbent": true, "operand_bytes": b,
      "candidates": [{"library": path, "needed": [path, …], "function": name, "number": n,
-                     "sets": n, "fetch": true, "drop": false,
+                     "sets": n, "fetch": true,
                      "buffers": [{"bytes": b, "name": name, "offset": o, "copies": true,
                                   "large": false},
                                  {"bytes": b, "expected": path, "check": name, "count": n,
@@ -25,7 +25,7 @@ which so many bytes are there; no two have had one name. The empty reply says th
 candidates are loaded and nothing has run: an empty line lets it begin. Libraries that a candidate's
 needs are loaded first. Calls take turns with `sets` copies of a kernel's weights. Before a run of
 several calls there is one that is not timed, with `fetch` behind reads of the copies that are next;
-with `drop` no call finds its copy in a cache.
+without, no timed call finds its copy in a cache.
 Operands that are `large` are on large pages.
 The first candidate of a request with an incumbent is that. The end of the input ends the process.
 """

@@ -294,24 +294,22 @@ def test_weights_come_from_the_cache_that_holds_a_whole_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tile,) = tiles(TASK, 1)
-    found: list[tuple[int, bool, bool]] = []
+    found: list[tuple[int, bool]] = []
     target = replace(HOST, l3_bytes=8 * HOST.l2_bytes)
     with LocalMeasurer(target, 1, cache=tmp_path) as measurer:
         ask = measurer._worker.ask
 
         def watched(request: dict[str, Any], timed: Any) -> list[dict[str, Any]]:
-            found.extend(
-                (entry["sets"], entry["fetch"], entry["drop"]) for entry in request["candidates"]
-            )
+            found.extend((entry["sets"], entry["fetch"]) for entry in request["candidates"])
             return ask(request, timed)
 
         monkeypatch.setattr(measurer._worker, "ask", watched)
         for traffic in (inf, 4.0 * HOST.l2_bytes, float(HOST.l2_bytes), 0.0):
             figure(measurer.measure(TASK, [], tile, traffic=traffic).incumbent)
-    (far, *from_memory), (sets, *from_cache), *near = found
+    (far, from_memory), (sets, from_cache), *near = found
     assert far == sets > 1
-    assert (from_memory, from_cache) == ([False, True], [True, False])
-    assert near == [(1, True, False), (1, True, False)]
+    assert (from_memory, from_cache) == (False, True)
+    assert near == [(1, True), (1, True)]
 
 
 def test_other_machines_are_refused(tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ def test_every_timed_call_has_weights_that_are_out_of_the_caches() -> None:
     class Watched(measuring_child._Candidate):
         def __init__(self) -> None:
             self._entry = {
-                "sets": sets, "fetch": False, "drop": True, "number": 0,
+                "sets": sets, "fetch": False, "number": 0,
                 "buffers": [{"name": "w", "copies": True}, {"name": "x", "copies": False}],
             }  # fmt: skip
             self._turn, self._checked, self._unfit = 0, True, None
