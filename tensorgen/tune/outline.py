@@ -148,6 +148,7 @@ class _Outline:
 
     buffers: Mapping[int, Buffer]
     sizes: bool
+    in_lanes: frozenset[Axis] = frozenset()
     lanes: int = 0
     locals: dict[Buffer, Buffer] = field(default_factory=dict)
     loops: dict[Axis, Axis] = field(default_factory=dict)
@@ -160,6 +161,9 @@ class _Outline:
 
     def call(self, part: tuple[Stmt, ...]) -> Call:
         """The call in the place of a part. Raises _Unfit."""
+        self.in_lanes = frozenset(
+            s.axis for s in statements(part) if isinstance(s, For) and s.kind is LoopKind.SIMD
+        )
         self._note(part)
         written = {s.buffer for s in statements(part) if isinstance(s, VectorStore | Store)}
         ways = Counter(access.buffer for access in self.offsets if not access.hint)
@@ -203,9 +207,10 @@ class _Outline:
         for statement in body:
             match statement:
                 case For(axis=axis, kind=kind) if kind is not LoopKind.PARALLEL:
-                    # Loops over lanes become vectors by their length.
+                    # Loops over lanes become vectors by their length, which all loops over the
+                    # same axis have in common.
                     if axis not in self.loops:
-                        counted = self.sizes and kind is not LoopKind.SIMD
+                        counted = self.sizes and axis not in self.in_lanes
                         extent = _UNKNOWN if counted else axis.extent
                         self.loops[axis] = self._axis(f"i_{len(self.loops)}", extent)
                         if counted:

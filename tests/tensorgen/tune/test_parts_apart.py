@@ -20,6 +20,7 @@ from tensorgen.loop import (
     Fill,
     For,
     If,
+    LoopKind,
     Prefetch,
     Stmt,
     Store,
@@ -60,6 +61,7 @@ TASKS: dict[str, Task] = {
     "with a stride": padded(
         convolution((4, 4), (3, 3), channels=(5, 20), strides=(2, 2)), (1, 1), (1, 1)
     ),
+    "with a stride, whole vectors": convolution((3, 3), (3, 3), channels=(16, 32), strides=(2, 2)),
     "groups": padded(convolution((7, 6), (3, 3), channels=(4, 8), groups=3), (1, 1), (1, 1)),
     "line": padded(convolution((29,), (5,), channels=(3, 17)), (2,), (2,)),
 }
@@ -194,7 +196,10 @@ def test_functions_do_what_the_parts_did(name: str, level: str) -> None:
 
 @pytest.mark.usefixtures("everything")
 @pytest.mark.parametrize("level", ["x86-64-v4", "x86-64-v3", "x86-64-v2"])
-@pytest.mark.parametrize("name", ["with a stride", "residual", "depthwise", *ATTENTION])
+@pytest.mark.parametrize(
+    "name",
+    ["with a stride", "with a stride, whole vectors", "residual", "depthwise", *ATTENTION],
+)
 def test_drafts_compute_what_they_should(name: str, level: str, tmp_path: Path) -> None:
     """As C, with functions of parts of any size: each candidate is held against the task."""
     target = Target.named(level)
@@ -206,6 +211,20 @@ def test_drafts_compute_what_they_should(name: str, level: str, tmp_path: Path) 
         found = measurer.measure(task, others, first)
     for outcome in (found.incumbent, *found.outcomes):
         assert isinstance(outcome, Timed | Slower), outcome
+
+
+@pytest.mark.usefixtures("everything")
+@pytest.mark.parametrize("name", [*TASKS, *WINDOWS, *ATTENTION])
+def test_loops_that_become_vectors_have_a_length(name: str) -> None:
+    """Also where another loop over the same axis, in front of them, has a number for it."""
+    task = (TASKS | WINDOWS | ATTENTION)[name]
+    for schedule in drawn(task, "x86-64-v4", 1, 2):
+        apart = with_parts_apart(lower(task, schedule).kernel)
+        for call in (s for s in statements(apart.body) if isinstance(s, Call)):
+            counted = {loop for loop, _ in call.function.counts}
+            for loop in (s for s in statements(call.function.body) if isinstance(s, For)):
+                if loop.kind is LoopKind.SIMD:
+                    assert loop.axis not in counted, schedule
 
 
 def functions(task: Task, schedule: Schedule) -> set[str]:
