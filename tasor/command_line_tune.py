@@ -102,6 +102,7 @@ def tune(
     """Measure schedules for models' kernels, on this machine or a cluster, equal kernels once."""
     # Loaded when it runs: the learned model brings what no other command needs.
     from tasor.command_tune import (
+        failures_table,
         library_folders,
         models_table,
         save_models,
@@ -147,7 +148,8 @@ def tune(
     if report is not None:
         write_file(report, tune_page(result, settings, request).encode())
     if not quiet:
-        draw(tasks_table(result), models_table(result))
+        failures = failures_table(result)
+        draw(tasks_table(result), models_table(result), *([failures] if failures else []))
     failed = [model for model in result.models if isinstance(model, FailedModel)]
     if len(failed) == len(result.models):
         raise UsageError(failed[0].reason)

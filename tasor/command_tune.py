@@ -34,6 +34,9 @@ from tensorgen.schedule import Schedule
 from tensorgen.tune.schedule_text import schedule_document
 from tensorgen.tune.tuning import Progress
 
+FAILURES = ("wrong", "crashed", "took too long")
+"""Statuses of trials that were built and gave no right result."""
+
 
 def tune_models(
     questions: Sequence[Question],
@@ -131,6 +134,17 @@ def tasks_table(result: TuneResult) -> Table:
             Text(found.ended),
         )
     return table
+
+
+def failures_table(result: TuneResult) -> Table | None:
+    """A line for each way in which built trials of a task failed, with the first thing that one of
+    them said; None if none did. Each is a bug, and has cost that trial alone."""
+    table = Table("task", "trials that failed", "the first of them", title="failures")
+    for found in result.tasks.values():
+        for tally in found.outcomes:
+            if tally.status in FAILURES:
+                table.add_row(found.name, f"{tally.count} {tally.status}", Text(tally.note))
+    return table if table.row_count else None
 
 
 def tune_document(result: TuneResult, saved: Sequence[Saved | None]) -> dict[str, object]:

@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tasor.command_tune import models_table, tune_document
+from tasor.command_tune import failures_table, models_table, tune_document
 from tasor.model_race import ModelRace
 from tasor.model_tuning import TunedModel
 from tasor.tune_report import tune_page
@@ -205,3 +205,15 @@ def test_the_document_has_the_curves() -> None:
     assert document["trials_made"] == 24
     assert document["tasks"]["first"]["outcomes"]["crashed"] == 3
     assert models_table(result).row_count == 4
+
+
+def test_trials_that_failed_are_said_at_the_end() -> None:
+    """Each is a bug of ours, which who tunes should not have to look for."""
+    table = failures_table(sample_result(note="signal 11"))
+    assert table is not None
+    assert [list(map(str, column.cells)) for column in table.columns] == [
+        ["first", "first", "first"],
+        ["2 wrong", "3 crashed", "1 took too long"],
+        ["off by 3", "signal 11", ""],
+    ]
+    assert failures_table(replace(sample_result(), tasks={})) is None
