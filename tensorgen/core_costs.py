@@ -32,10 +32,13 @@ class CoreCosts:
     collide in the first cache. Of the time in which packed elements of inner loops arrive from
     beyond the second cache, one after the other, the part `stream` is waited for, though the core
     itself asks for them in time; so is the part `streamed` of the shorter of two times, of
-    arithmetic and of filtered weights that arrive for it, in more than one line a step. An element
-    of a panel that is packed at run time takes `packed` cycles more; of the time in which it
-    arrives from beyond the second cache, the part `packed_wait` is waited for if nobody has asked
-    for it. To store a line of results in a page in which the tile before has not stored takes
+    arithmetic and of filtered weights that arrive for it, in more than one line a step. Of the time
+    in which filtered weights that were asked for come from main memory, the part `asked` is waited
+    for: a core waits for only so many lines at once. What of a block of transformed data the second
+    cache does not keep goes and comes back in `lost_block` times the time in which it arrives. An
+    element of a panel that is packed at run time takes `packed` cycles more; of the time in which
+    it arrives from beyond the second cache, the part `packed_wait` is waited for if nobody has
+    asked for it. To store a line of results in a page in which the tile before has not stored takes
     `result_line` cycles more. A line that another core has made takes `crossing_line` cycles to
     come, and to be made again.
     """
@@ -60,6 +63,8 @@ class CoreCosts:
     cut_line: float = 12.0
     stream: float = 0.0
     streamed: float = 0.2
+    asked: float = 0.0
+    lost_block: float = 0.0
     packed: float = 0.0
     packed_wait: float = 1.0
     result_line: float = 0.0

@@ -121,6 +121,10 @@ AGAIN = 0.1
 """The share that tiles wait of the time in which transformed data arrives that the second-level
 cache has lost, where they ask for their weights ahead: it is read row by row, in order."""
 
+SMALLER_BLOCKS = (1 / 8, 1 / 4)
+"""Data of a block in second-level caches where those do hold the weights: what else goes through
+the cache displaces less of it."""
+
 LARGER_BLOCKS = (1.0, 2.0, 4.0)
 """Data of a block in second-level caches where those do not hold the weights, which each further
 block reads again from afar: as many bytes as a block has are read in its stead."""
@@ -262,11 +266,17 @@ class WinogradSketch:
 
     def block_shares(self, core: Core) -> tuple[float, ...]:
         """The parts of the second-level cache that the transformed data of a block may fill by
-        rule: one that it holds, and more where it does not hold the weights. Not of parts of
-        windows, which no tile asks for ahead: blocks of the former kind are faster there."""
+        rule: those that it holds, all of the data among them where it does, and more where it does
+        not hold the weights. More not of parts of windows, which no tile asks for ahead: blocks of
+        the former kind are faster there."""
         held = FOLDED_SHARE if self.folded else BLOCK_SHARE
-        larger = self.parts == self.points and core.passes_by(self._filtered_bytes)
-        return (held, *LARGER_BLOCKS) if larger else (held,)
+        everything = self.block_bytes(self.strips)
+        whole = (everything / core.second_cache,) if everything <= core.near_bytes else ()
+        if not core.passes_by(self._filtered_bytes):
+            smaller = () if self.folded else SMALLER_BLOCKS
+            return (*smaller, held, *whole)
+        larger = LARGER_BLOCKS if self.parts == self.points else ()
+        return (held, *whole, *larger)
 
     def products_bytes(self, core: Core) -> int:
         """Bytes that the products of a chunk fill by rule."""
@@ -353,11 +363,14 @@ class WinogradSketch:
         total += core.crossing_cycles(moved, threads)
         far = self._far_cycles(schedule, core, threads)
         again = self._again_cycles(schedule, core, threads)
+        total += self._lost_cycles(schedule, core, threads)
         if schedule.panels_ahead:
-            return max(total + AGAIN * again, far)
+            total += AGAIN * again
+            return max(total, far) + min(total, self._asked_cycles(schedule, core, threads))
         far += again
         if schedule.chunk <= schedule.rows:
-            return max(total, far) + self._streamed(schedule, core) * min(total, far)
+            waited = self._streamed(schedule, core) * min(total, far)
+            return max(total, far) + max(waited, self._asked_cycles(schedule, core, threads))
         return total + EXPOSED * far
 
     def _elsewhere(self, schedule: WinogradTile, team: Team) -> float:
@@ -388,6 +401,13 @@ class WinogradSketch:
         several = schedule.vectors > 1 or self.parts != self.points
         return core.costs.streamed if several else STREAMED
 
+    def _asked_cycles(self, schedule: WinogradTile, core: Core, threads: int) -> float:
+        """Cycles that tiles wait for weights from main memory that somebody has asked for."""
+        if core.traffic <= core.shared_bytes:
+            return 0.0
+        weights = self._weights_bytes(schedule)
+        return core.costs.asked * core.first_cycles(weights / threads, of=weights)
+
     def _far_cycles(self, schedule: WinogradTile, core: Core, threads: int) -> float:
         """Cycles in which the weights of one thread arrive from beyond its second-level cache."""
         weights = self._weights_bytes(schedule)
@@ -410,18 +430,35 @@ class WinogradSketch:
         """Cycles in which transformed data arrives at one thread once more for each further block
         of features: what the second-level cache does not hold beside products and weights of one
         block of features."""
-        width = schedule.vectors * schedule.lanes
-        features = -(-self.features // width)
+        features = -(-self.features // (schedule.vectors * schedule.lanes))
         block = self.block_bytes(schedule.strips)
-        panel = self._weights_bytes(schedule) / self.batches / features
-        products = self.points * schedule.chunk * width * self.element_bytes
-        lost = min(max(block + panel + products - core.near_bytes, 0.0) / block, 1.0)
+        lost = self._lost_share(schedule, core.near_bytes)
         data = lost * self.block_bytes(self.strips) * self.repeated
         if schedule.apart:
             turns = -(-self.strips // schedule.strips) * self.repeated * schedule.shares
             data *= schedule.shares * busiest_share(turns, threads)
         each = features / (schedule.shares if schedule.apart else threads)
         return core.far_cycles(max(each - 1, 0.0) * data, of=block)
+
+    def _lost_cycles(self, schedule: WinogradTile, core: Core, threads: int) -> float:
+        """Cycles in which transformed data goes and comes back that the second-level cache does not
+        keep, beside what else goes through it, from when it is made until it is read first. Blocks
+        of folded parts are small, and a panel of their weights is not read as a whole."""
+        if self.folded or not core.costs.lost_block:
+            return 0.0
+        lost = self._lost_share(schedule, core.costs.kept * core.near_bytes)
+        data = lost * self.block_bytes(self.strips) * self.repeated / threads
+        return core.costs.lost_block * core.far_cycles(data, of=self.block_bytes(schedule.strips))
+
+    def _lost_share(self, schedule: WinogradTile, held: float) -> float:
+        """The share of a block that is beyond so many bytes, beside products and weights of one
+        block of features."""
+        width = schedule.vectors * schedule.lanes
+        features = -(-self.features // width)
+        block = self.block_bytes(schedule.strips)
+        panel = self._weights_bytes(schedule) / self.batches / features
+        products = self.points * schedule.chunk * width * self.element_bytes
+        return min(max(block + panel + products - held, 0.0) / block, 1.0)
 
     @cached_property
     def _data_cycles(self) -> float:

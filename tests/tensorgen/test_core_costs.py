@@ -158,13 +158,47 @@ def test_data_that_the_second_cache_loses_comes_again_for_each_block_of_features
         for channels in (48, 512)
     )
     sketch = many_channels(core)
-    assert few == {7}
+    assert few == {1, 2, 5, 7}
     assert any(sketch.block_bytes(strips) > core.second_cache for strips in many)
     data, weights = 49 * 36 * 512 * 4, 36 * 512 * 512 * 4
     again = AGAIN * core.far_cycles(15 * data, of=data)
     wide = replace(core, second_cache=weights)
     lost, held = (sketch.cycles(ONE_BLOCK, found, 1) for found in (core, wide))
     assert lost - held == pytest.approx(again)
+
+
+def test_weights_from_main_memory_are_waited_for_though_they_were_asked_for() -> None:
+    """Where a run moves more than the shared cache holds, and on cores that wait for them."""
+    sketch, weights = many_channels(costing()), 36 * 512 * 512 * 4
+    for traffic, share in ((1e5, 0.0), (1e9, 0.5)):
+        plain, asked = (replace(core, traffic=traffic) for core in (costing(), costing(asked=0.5)))
+        waited = share * plain.first_cycles(weights)
+        found = sketch.cycles(ONE_BLOCK, asked, 1) - sketch.cycles(ONE_BLOCK, plain, 1)
+        assert found == pytest.approx(waited)
+
+
+def test_a_core_that_loses_blocks_gets_smaller_ones() -> None:
+    """The second cache holds the weights, so that more blocks cost nothing else."""
+    strips = []
+    for cost in (0.0, 2.0):
+        core = replace(costing(lost_block=cost, kept=0.5), second_cache=1 << 20)
+        tiles = [e for e in filtered(48, 56, core) if e.schedule.results == (4, 4)]
+        strips.append(min(tiles, key=lambda e: e.cycles).schedule.strips)
+    free, dear = strips
+    assert dear < free
+
+
+def test_all_data_is_one_block_where_the_second_cache_holds_it() -> None:
+    """Another block would read the weights once more, also those of windows in parts."""
+    task = padded(convolution((17, 17), (1, 7), channels=(192, 192)), (0, 3), (0, 3))
+    contraction = contraction_of(task)
+    assert contraction is not None
+    for size, whole in ((5 << 18, True), (3 << 18, False)):
+        core = replace(costing(), second_cache=size)
+        for sketch in winograd_sketches(task, contraction, core):
+            held = sketch.block_bytes(sketch.strips) <= core.near_bytes
+            lengths = {sketch.most_strips(int(size * s)) for s in sketch.block_shares(core)}
+            assert held == whole == (sketch.strips in lengths), sketch.results
 
 
 def test_a_clock_of_several_cycles_asks_for_more_sums() -> None:
