@@ -63,13 +63,15 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sample:
-    """The longest kernel of a case. `trials` is what its search taught the model, in order; `draws`
-    are points that the search did not try, with the `seconds` that each took (`inf` for those that
-    gave no figure). The search took `search_seconds`, its model `model_seconds` of them. `usual` is
-    how long the schedule without trials takes, `best` the schedule that the search found."""
+    """The longest kernel of a case, in a run that moves `traffic` bytes. `trials` is what its
+    search taught the model, in order; `draws` are points that the search did not try, with the
+    `seconds` that each took (`inf` for those that gave no figure). The search took
+    `search_seconds`, its model `model_seconds` of them. `usual` is how long the schedule without
+    trials takes, `best` the schedule that the search found."""
 
     case: str
     space: Space
+    traffic: float
     trials: tuple[Observation, ...]
     draws: tuple[Candidate, ...]
     seconds: tuple[float, ...]
@@ -150,8 +152,8 @@ def sampled(
     seconds = figures(space, draws, search.best, search.best_seconds, careful, traffic=traffic)
     usual = search.state.best[0] if search.state.best else inf
     return Sample(
-        case.name, space, tuple(watched.told), draws, seconds, search_seconds, watched.spent,
-        usual, search.best, search.best_seconds,
+        case.name, space, traffic, tuple(watched.told), draws, seconds, search_seconds,
+        watched.spent, usual, search.best, search.best_seconds,
     )  # fmt: skip
 
 
@@ -230,6 +232,7 @@ def raced_again(sample: Sample, places: Sequence[int], careful: Measurer) -> dic
     MeasureError."""
     candidates = [sample.draws[place] for place in places]
     found = figures(
-        sample.space, candidates, sample.best, sample.best_seconds, careful, max(len(places), 1)
-    )
+        sample.space, candidates, sample.best, sample.best_seconds, careful, max(len(places), 1),
+        traffic=sample.traffic,
+    )  # fmt: skip
     return dict(zip(places, found, strict=True))

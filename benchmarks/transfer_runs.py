@@ -145,7 +145,7 @@ def transfer(
     libraries = (usual, recorded, model.stages)
     models = [CompiledModel(question, stages) for stages in libraries]
     with LocalMeasurer(settings.target, settings.threads, drafts=False) as measurer:
-        kernels = [kernel_seconds(stages, measurer) for stages in libraries]
+        kernels = [kernel_seconds(stages, settings, measurer) for stages in libraries]
     turns = turns_of(case, models, settings.threads, asked.turns, asked.turn_seconds)
     medians = [median(column) for column in zip(*turns, strict=True)]
     on_file = _on_file(usual, settings, records)
@@ -180,13 +180,17 @@ def _on_file(stages: Stages, settings: Settings, records: Path) -> tuple[str, ..
     """The names of the kernels of which there are trials on file."""
     found = TrialRecords(records)
     setting = setting_of(settings.target, settings.threads, tasor_version())
-    machine = machine_for(stages.graph, settings.target, settings.threads, settings.machine)
-    weights = weights_place(machine.traffic, settings.target)
+    weights = weights_place(traffic_of(stages, settings), settings.target)
     return tuple(
         task.digest.hex()[:12]
         for task in stages.compilation.tasks
         if not isinstance(found.best(task, setting, weights), Miss)
     )
+
+
+def traffic_of(stages: Stages, settings: Settings) -> float:
+    """How many bytes one run moves."""
+    return machine_for(stages.graph, settings.target, settings.threads, settings.machine).traffic
 
 
 def covered(
@@ -204,13 +208,13 @@ def predicted_seconds(counts: Mapping[str, int], seconds: Mapping[str, float]) -
     return whole if whole < inf else None
 
 
-def kernel_seconds(stages: Stages, measurer: LocalMeasurer) -> float:
-    """The kernels of one run together, each measured by itself. Raises BuildError and
-    MeasureError."""
+def kernel_seconds(stages: Stages, settings: Settings, measurer: LocalMeasurer) -> float:
+    """The kernels of one run together, each measured by itself, with weights from where a run has
+    them. Raises BuildError and MeasureError."""
     compilation = stages.compilation
     chosen = list(zip(compilation.tasks, compilation.schedules, strict=True))
-    figures = zip(compilation.runs, measurer.seconds(chosen), strict=True)
-    return sum(count * seconds for count, seconds in figures)
+    each = measurer.seconds(chosen, traffic=traffic_of(stages, settings))
+    return sum(count * seconds for count, seconds in zip(compilation.runs, each, strict=True))
 
 
 def usual_seconds(task: TunedTask) -> float:

@@ -81,6 +81,9 @@ class AtOnce(StandIn):
     def __exit__(self, *_: object) -> None:
         return
 
-    def seconds(self, chosen: Sequence[tuple[Task, Schedule]]) -> tuple[float, ...]:
+    def seconds(
+        self, chosen: Sequence[tuple[Task, Schedule]], *, traffic: float
+    ) -> tuple[float, ...]:
         """Seconds of a call of each."""
+        assert traffic > 0.0
         return tuple(truth(task, schedule) for task, schedule in chosen)

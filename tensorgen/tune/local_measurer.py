@@ -185,11 +185,13 @@ class LocalMeasurer(Measurer):
 
         return measured
 
-    def seconds(self, chosen: Sequence[tuple[Task, Schedule]]) -> tuple[float, ...]:
-        """Seconds of a call of each task under its schedule, which are no rivals; their results are
-        not looked at. Raises BuildError if one of them cannot be built, MeasureError if one does
-        not run."""
-        outcomes = self._begun(chosen, EVERY_RUN, inf, None)()
+    def seconds(
+        self, chosen: Sequence[tuple[Task, Schedule]], *, traffic: float = inf
+    ) -> tuple[float, ...]:
+        """Seconds of a call of each task under its schedule, in a run that moves `traffic` bytes.
+        They are no rivals; their results are not looked at. Raises BuildError if one of them cannot
+        be built, MeasureError if one does not run."""
+        outcomes = self._begun(chosen, EVERY_RUN, traffic, None)()
         return tuple(
             _figure(task, outcome) for (task, _), outcome in zip(chosen, outcomes, strict=True)
         )

@@ -306,6 +306,10 @@ def test_weights_come_from_the_cache_that_holds_a_whole_run(
         monkeypatch.setattr(measurer._worker, "ask", watched)
         for traffic in (inf, 4.0 * HOST.l2_bytes, float(HOST.l2_bytes), 0.0):
             figure(measurer.measure(TASK, [], tile, traffic=traffic).incumbent)
+        once, found = found, []
+        for traffic in (inf, 4.0 * HOST.l2_bytes, float(HOST.l2_bytes), 0.0):
+            assert measurer.seconds([(TASK, tile)], traffic=traffic)
+    assert found == once
     (far, from_memory), (sets, from_cache), *near = found
     assert far == sets > 1
     assert (from_memory, from_cache) == (False, True)
