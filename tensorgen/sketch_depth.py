@@ -35,7 +35,7 @@ def block_depth(roles: Roles, work: TiledWork, schedule: RegisterTile, core: Cor
         return 0
     # A step counts all that it reads: nothing else needs room.
     held = core.first_bytes * CACHE_SHARE / FIRST_CACHE_SHARE
-    return _longest_block(roles, int(held / step))
+    return _longest_block(roles, work, int(held / step))
 
 
 def long_block_depth(roles: Roles, work: TiledWork, schedule: RegisterTile, core: Core) -> int:
@@ -44,8 +44,7 @@ def long_block_depth(roles: Roles, work: TiledWork, schedule: RegisterTile, core
     if not (_may_block(roles, schedule) and work.row_streams):
         return 0
     panels = 2 * schedule.vectors * schedule.lanes * work.element_bytes
-    depth = _longest_block(roles, int(core.costs.long_block * core.near_bytes / panels))
-    return depth if depth < work.depth else 0
+    return _longest_block(roles, work, int(core.costs.long_block * core.near_bytes / panels))
 
 
 def _may_block(roles: Roles, schedule: RegisterTile) -> bool:
@@ -54,9 +53,9 @@ def _may_block(roles: Roles, schedule: RegisterTile) -> bool:
     return constant and bool(roles.rows) and not schedule.row_packed
 
 
-def _longest_block(roles: Roles, most: int) -> int:
+def _longest_block(roles: Roles, work: TiledWork, most: int) -> int:
     """The most products that divide the innermost axes of a sum, up to so many; 0 if these are too
-    few to pay."""
+    few to pay, or the whole sum."""
     depth = 1
     for axis in reversed(roles.reduction):
         inside = min(axis.extent, max(most // depth, 1))
@@ -65,4 +64,4 @@ def _longest_block(roles: Roles, most: int) -> int:
         depth *= inside
         if inside < axis.extent:
             break
-    return depth if depth >= LEAST_DEPTH else 0
+    return depth if LEAST_DEPTH <= depth < work.depth else 0

@@ -271,7 +271,8 @@ class WinogradSketch:
         the former kind are faster there."""
         held = FOLDED_SHARE if self.folded else BLOCK_SHARE
         everything = self.block_bytes(self.strips)
-        whole = (everything / core.second_cache,) if everything <= core.near_bytes else ()
+        # A byte more than all, so that the product with the cache is never a byte less.
+        whole = ((everything + 1) / core.second_cache,) if everything <= core.near_bytes else ()
         if not core.passes_by(self._filtered_bytes):
             smaller = () if self.folded else SMALLER_BLOCKS
             return (*smaller, held, *whole)

@@ -9,7 +9,9 @@ from random import Random
 import numpy as np
 import pytest
 
+from tensorgen.contraction import contraction_of
 from tensorgen.lower import lower
+from tensorgen.machine import Core
 from tensorgen.schedule import (
     AttentionTile,
     Lanes,
@@ -21,11 +23,13 @@ from tensorgen.schedule import (
     WinogradTile,
 )
 from tensorgen.sketch import default_schedule
+from tensorgen.sketch_tiles import register_tiles
+from tensorgen.sketch_winograd import winograd_tiles
 from tensorgen.target import Target, host_target
 from tensorgen.task import Task
 from tensorgen.tune.space import Space
 from tensorgen.tune.task_space import space_of
-from tensorgen.types import Array
+from tensorgen.types import Array, float32
 from tensorgen.typical_machine import typical_machine
 from tests.compiled_kernels import Case, CompiledKernels, evaluate_task
 from tests.contraction_tasks import convolution, matmul, padded, whole_inputs
@@ -96,6 +100,27 @@ def test_the_start_is_in_the_space_whatever_the_caches_hold(
         levels = (replace(near, bytes=first), replace(own, bytes=second), *shared)
         space = space_of(task, target, threads, replace(typical, levels=levels))
         assert space.schedule(space.start) == space.zero_trial
+
+
+@pytest.mark.parametrize("channels", [12, 16, 20, 24, 28])
+def test_tiles_that_rules_consider_are_in_the_space(channels: int) -> None:
+    """Whatever part of the sums a cache holds: one that it holds as a whole is no block."""
+    task = padded(convolution((7, 7), (3, 3), channels=(channels, 32), groups=2), (1, 1), (1, 1))
+    contraction = contraction_of(task)
+    assert contraction is not None
+    target = Target.named("x86-64-v4")
+    for traffic in (0.0, 1e9):
+        machine = typical_machine(target, 2).serving(traffic)
+        core = Core.of(target.isa, float32, machine)
+        assert core is not None
+        space = space_of(task, target, 2, machine)
+        rows = [e.schedule for e in register_tiles(task, contraction, core, 2)]
+        filtered = [e.schedule for e in winograd_tiles(task, contraction, core, 2)]
+        blocked = [tile for tile in rows if tile.depth]
+        assert len(rows) > len(blocked)
+        considered: list[Schedule] = [*rows[::50], *blocked, *filtered[::50]]
+        for schedule in considered:
+            assert space.locate(schedule) is not None, schedule
 
 
 @each_task
