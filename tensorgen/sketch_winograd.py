@@ -324,18 +324,20 @@ class WinogradSketch:
         slow = core.costs.second_vector > 0.0 and weights > core.first_bytes
         return (slow or core.passes_by(weights)) and self.may_ask_for_panels(schedule)
 
+    def _feature_blocks(self, schedule: WinogradTile) -> int:
+        """Blocks of features, the last of which may be filled up."""
+        return -(-self.features // (schedule.vectors * schedule.lanes))
+
     def _weights_bytes(self, schedule: WinogradTile) -> float:
         """Filtered weights of all batches, with the features that fill the last block."""
-        width = schedule.vectors * schedule.lanes
-        features = -(-self.features // width)
+        width, features = schedule.vectors * schedule.lanes, self._feature_blocks(schedule)
         weights = self.parts * self.taps * self.channels * features * width
         return float(weights * self.element_bytes * self.batches)
 
     def cycles(self, schedule: WinogradTile, core: Core, threads: int) -> float:
         """Cycles of the busiest thread. Weights that are asked for ahead arrive meanwhile, and most
         of those that are read once in order; those that several tiles wait for do not."""
-        width = schedule.vectors * schedule.lanes
-        features = -(-self.features // width)
+        features = self._feature_blocks(schedule)
         total = 0.0
         for strips, count in parts(self.strips, schedule.strips):
             rows, times = self.rows_of(strips), count * self.repeated
@@ -421,7 +423,7 @@ class WinogradSketch:
             return first
         passes = -(-self.strips // schedule.strips) * self.repeated / self.batches
         # All chunks of a block go over the weights of some features before the next ones do.
-        features = -(-self.features // (schedule.vectors * schedule.lanes))
+        features = self._feature_blocks(schedule)
         if own / features > core.near_bytes:
             passes *= -(-self.rows_of(schedule.strips) // schedule.chunk)
         once = core.far_cycles(own, of=weights)
@@ -431,7 +433,7 @@ class WinogradSketch:
         """Cycles in which transformed data arrives at one thread once more for each further block
         of features: what the second-level cache does not hold beside products and weights of one
         block of features."""
-        features = -(-self.features // (schedule.vectors * schedule.lanes))
+        features = self._feature_blocks(schedule)
         block = self.block_bytes(schedule.strips)
         lost = self._lost_share(schedule, core.near_bytes)
         data = lost * self.block_bytes(self.strips) * self.repeated
@@ -454,8 +456,7 @@ class WinogradSketch:
     def _lost_share(self, schedule: WinogradTile, held: float) -> float:
         """The share of a block that is beyond so many bytes, beside products and weights of one
         block of features."""
-        width = schedule.vectors * schedule.lanes
-        features = -(-self.features // width)
+        width, features = schedule.vectors * schedule.lanes, self._feature_blocks(schedule)
         block = self.block_bytes(schedule.strips)
         panel = self._weights_bytes(schedule) / self.batches / features
         products = self.points * schedule.chunk * width * self.element_bytes

@@ -304,10 +304,11 @@ def test_weights_come_from_the_cache_that_holds_a_whole_run(
             return ask(request, timed)
 
         monkeypatch.setattr(measurer._worker, "ask", watched)
-        for traffic in (inf, 4.0 * HOST.l2_bytes, float(HOST.l2_bytes), 0.0):
+        runs = (inf, 4.0 * HOST.l2_bytes, float(HOST.l2_bytes), 0.0)
+        for traffic in runs:
             figure(measurer.measure(TASK, [], tile, traffic=traffic).incumbent)
         once, found = found, []
-        for traffic in (inf, 4.0 * HOST.l2_bytes, float(HOST.l2_bytes), 0.0):
+        for traffic in runs:
             assert measurer.seconds([(TASK, tile)], traffic=traffic)
     assert found == once
     (far, from_memory), (sets, from_cache), *near = found
