@@ -31,11 +31,9 @@ from tasor.reporter import Reporter
 from tasor.terminal import Advance
 from tasor.tune_request import TuneRequest
 from tensorgen.schedule import Schedule
+from tensorgen.tune.outcome import FAULTS
 from tensorgen.tune.schedule_text import schedule_document
 from tensorgen.tune.tuning import Progress
-
-FAILURES = ("wrong", "crashed", "took too long")
-"""Statuses of trials that were built and gave no right result."""
 
 
 def tune_models(
@@ -142,7 +140,7 @@ def failures_table(result: TuneResult) -> Table | None:
     table = Table("task", "trials that failed", "the first of them", title="failures")
     for found in result.tasks.values():
         for tally in found.outcomes:
-            if tally.status in FAILURES:
+            if tally.status in FAULTS:
                 table.add_row(found.name, f"{tally.count} {tally.status}", Text(tally.note))
     return table if table.row_count else None
 

@@ -22,6 +22,7 @@ from tasor.pipeline import Settings
 from tasor.report_page import page_template, printed, shipped_text, source_hash
 from tasor.roofline import percent
 from tasor.tune_request import TuneRequest
+from tensorgen.tune.outcome import FAULTS
 from tensorgen.version import tasor_version
 
 OUTCOME_WORDS: Mapping[str, str] = {
@@ -33,9 +34,6 @@ OUTCOME_WORDS: Mapping[str, str] = {
     "took too long": "hung: it did not end in time",
 }
 """What a reader is told for each status of an outcome."""
-
-_FIGURES = ("timed", "slower")
-"""Statuses of trials that gave a figure; the others failed."""
 
 NOT_CLAIMED = (
     "Times of kernels, and curves, are of kernels measured alone: what lies between them, and how "
@@ -165,7 +163,7 @@ def _cards(result: TuneResult) -> list[tuple[str, str, str]]:
 
 def _failed(found: TunedTask) -> int:
     """How many trials of a kernel gave no right result."""
-    return sum(tally.count for tally in found.outcomes if tally.status not in _FIGURES)
+    return sum(tally.count for tally in found.outcomes if tally.status in FAULTS)
 
 
 def _model(model: TunedModel | FailedModel, tasks: Mapping[str, TunedTask]) -> dict[str, object]:
@@ -268,7 +266,7 @@ def _kernel(found: TunedTask, runs: int, weight: float | None) -> dict[str, obje
 
 def _failures_text(found: TunedTask) -> str:
     return ", ".join(
-        f"{tally.count} {tally.status}" for tally in found.outcomes if tally.status not in _FIGURES
+        f"{tally.count} {tally.status}" for tally in found.outcomes if tally.status in FAULTS
     )
 
 
@@ -293,7 +291,7 @@ def _outcomes(result: TuneResult) -> list[tuple[str, int, str, str, str]]:
     return [
         (
             words, counts[status], percent(counts[status] / total),
-            "" if status in _FIGURES else "wrong", notes.get(status, ""),
+            "wrong" if status in FAULTS else "", notes.get(status, ""),
         )
         for status, words in OUTCOME_WORDS.items()
         if counts[status]

@@ -62,6 +62,10 @@ Outcome = Timed | Slower | Wrong | NotBuilt | Crashed | TookTooLong
 STATUSES = ("timed", "slower", "wrong", "not built", "crashed", "took too long")
 """A word for each kind of outcome, in the order of the union."""
 
+FAULTS = ("wrong", "crashed", "took too long")
+"""Statuses of candidates that were built and gave no right result: each is a bug, of ours or of the
+compiler. One that is not built may have no place in the memory that candidates are given."""
+
 
 def seconds_of(outcome: Outcome) -> float:
     """Seconds of one call as a search compares them; infinite for what gave no figure."""

@@ -32,17 +32,24 @@ from tensorgen.loop_eval import run_kernel
 from tensorgen.lower import lower
 from tensorgen.schedule import RegisterTile, Schedule, VectorSource
 from tensorgen.simplify import affine
-from tensorgen.target import Target
+from tensorgen.target import Target, host_target
 from tensorgen.task import Task
 from tensorgen.tune import parts_apart
 from tensorgen.tune.local_measurer import LocalMeasurer
-from tensorgen.tune.outcome import Slower, Timed
+from tensorgen.tune.outcome import NotBuilt, Slower, Timed
 from tensorgen.tune.parts_apart import is_frame, with_parts_apart
 from tensorgen.tune.task_space import space_of
 from tensorgen.types import float64, int64
 from tests.attention_tasks import AttentionShape
 from tests.compiled_kernels import Case, runnable_isas
-from tests.contraction_tasks import convolution, matmul, padded, whole_inputs, with_epilogue
+from tests.contraction_tasks import (
+    convolution,
+    matmul,
+    padded,
+    phases,
+    whole_inputs,
+    with_epilogue,
+)
 from tests.window_tasks import Spatial, whole_numbers, window_task
 
 LEVELS = ("x86-64-v4", "x86-64-v3", "c99")
@@ -64,6 +71,7 @@ TASKS: dict[str, Task] = {
     "with a stride, whole vectors": convolution((3, 3), (3, 3), channels=(16, 32), strides=(2, 2)),
     "groups": padded(convolution((7, 6), (3, 3), channels=(4, 8), groups=3), (1, 1), (1, 1)),
     "line": padded(convolution((29,), (5,), channels=(3, 17)), (2,), (2,)),
+    "transposed": phases((5, 6), (4, 17)),
 }
 WINDOWS: dict[str, Task] = {
     "depthwise": window_task((Spatial(9, 3, 1, 1, 1), Spatial(23, 3, 1, 1, 1)), weighted=True),
@@ -198,7 +206,14 @@ def test_functions_do_what_the_parts_did(name: str, level: str) -> None:
 @pytest.mark.parametrize("level", ["x86-64-v4", "x86-64-v3", "x86-64-v2"])
 @pytest.mark.parametrize(
     "name",
-    ["with a stride", "with a stride, whole vectors", "residual", "depthwise", *ATTENTION],
+    [
+        "with a stride",
+        "with a stride, whole vectors",
+        "transposed",
+        "residual",
+        "depthwise",
+        *ATTENTION,
+    ],
 )
 def test_drafts_compute_what_they_should(name: str, level: str, tmp_path: Path) -> None:
     """As C, with functions of parts of any size: each candidate is held against the task."""
@@ -211,6 +226,19 @@ def test_drafts_compute_what_they_should(name: str, level: str, tmp_path: Path) 
         found = measurer.measure(task, others, first)
     for outcome in (found.incumbent, *found.outcomes):
         assert isinstance(outcome, Timed | Slower), outcome
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("name", [*TASKS, *WINDOWS, *ATTENTION])
+def test_no_draft_fails(name: str, threads: int, tmp_path: Path) -> None:
+    """As the tuner has them built for this machine, many of each sketch."""
+    task = (TASKS | WINDOWS | ATTENTION)[name]
+    with LocalMeasurer(host_target(), threads, cache=tmp_path) as measurer:
+        first, *others = drawn(task, host_target().name, threads, 24)
+        found = measurer.measure(task, others, first)
+    for schedule, outcome in zip((first, *others), (found.incumbent, *found.outcomes), strict=True):
+        assert isinstance(outcome, Timed | Slower | NotBuilt), (schedule, outcome)
 
 
 @pytest.mark.usefixtures("everything")
