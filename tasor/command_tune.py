@@ -31,7 +31,6 @@ from tasor.reporter import Reporter
 from tasor.terminal import Advance
 from tasor.tune_request import TuneRequest
 from tensorgen.schedule import Schedule
-from tensorgen.tune.outcome import FAULTS
 from tensorgen.tune.schedule_text import schedule_document
 from tensorgen.tune.tuning import Progress
 
@@ -139,9 +138,8 @@ def failures_table(result: TuneResult) -> Table | None:
     them said; None if none did. Each is a bug, and has cost that trial alone."""
     table = Table("task", "trials that failed", "the first of them", title="failures")
     for found in result.tasks.values():
-        for tally in found.outcomes:
-            if tally.status in FAULTS:
-                table.add_row(found.name, f"{tally.count} {tally.status}", Text(tally.note))
+        for tally in found.faults:
+            table.add_row(found.name, f"{tally.count} {tally.status}", Text(tally.note))
     return table if table.row_count else None
 
 

@@ -39,7 +39,7 @@ from tensorgen.schedule import Schedule
 from tensorgen.target import TargetError
 from tensorgen.task import Task
 from tensorgen.tune.learning_curve import CurvePoint, History
-from tensorgen.tune.outcome import Tally, seconds_of, tallied
+from tensorgen.tune.outcome import FAULTS, Tally, seconds_of, tallied
 from tensorgen.tune.records import Miss, TrialRecords
 from tensorgen.tune.task_scheduler import (
     Finish,
@@ -85,6 +85,11 @@ class TunedTask:
     choice: Choice
     finish: Finish | None
     outcomes: tuple[Tally, ...] = ()
+
+    @property
+    def faults(self) -> tuple[Tally, ...]:
+        """Those of its outcomes that are bugs."""
+        return tuple(tally for tally in self.outcomes if tally.status in FAULTS)
 
     @property
     def ended(self) -> str:

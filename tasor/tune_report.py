@@ -163,7 +163,7 @@ def _cards(result: TuneResult) -> list[tuple[str, str, str]]:
 
 def _failed(found: TunedTask) -> int:
     """How many trials of a kernel gave no right result."""
-    return sum(tally.count for tally in found.outcomes if tally.status in FAULTS)
+    return sum(tally.count for tally in found.faults)
 
 
 def _model(model: TunedModel | FailedModel, tasks: Mapping[str, TunedTask]) -> dict[str, object]:
@@ -265,9 +265,7 @@ def _kernel(found: TunedTask, runs: int, weight: float | None) -> dict[str, obje
 
 
 def _failures_text(found: TunedTask) -> str:
-    return ", ".join(
-        f"{tally.count} {tally.status}" for tally in found.outcomes if tally.status in FAULTS
-    )
+    return ", ".join(f"{tally.count} {tally.status}" for tally in found.faults)
 
 
 def _cell(value: float | None, text: str) -> tuple[str, str]:

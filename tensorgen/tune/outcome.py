@@ -64,7 +64,8 @@ STATUSES = ("timed", "slower", "wrong", "not built", "crashed", "took too long")
 
 FAULTS = ("wrong", "crashed", "took too long")
 """Statuses of candidates that were built and gave no right result: each is a bug, of ours or of the
-compiler. One that is not built may have no place in the memory that candidates are given."""
+compiler. Those that are not built are none of them, though the compiler may have refused one:
+others have no place in the memory that candidates are given."""
 
 
 def seconds_of(outcome: Outcome) -> float:
