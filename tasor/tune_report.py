@@ -29,7 +29,8 @@ OUTCOME_WORDS: Mapping[str, str] = {
     "timed": "timed, with a right result",
     "slower": "outrun: stopped when clearly slower than others",
     "wrong": "wrong result",
-    "not built": "not built: it does not fit, or the compiler refused it",
+    "not built": "not built: it does not fit",
+    "refused": "refused: it fits, and could not be compiled or loaded",
     "crashed": "crashed",
     "took too long": "hung: it did not end in time",
 }

@@ -27,7 +27,7 @@ from tensorgen.tune.candidate_source import PrintedKernel, printed_kernel
 from tensorgen.tune.compiler_cores import CompilerCores
 from tensorgen.tune.draft_flags import FRAME, LANES, LOOPS, draft_flags
 from tensorgen.tune.fields import one_line
-from tensorgen.tune.outcome import NotBuilt
+from tensorgen.tune.outcome import NotBuilt, Refused
 
 FILE_CANDIDATES = 24
 """So many are printed before they go to compilers, and so many frames are in one file, at most: to
@@ -51,9 +51,12 @@ Chosen = tuple[Task, Schedule]
 _Text = tuple[bytes, str]
 """The digest of a task, and the C of a kernel for it."""
 
+_Unbuilt = NotBuilt | Refused
+"""Why a schedule has no candidate."""
+
 _Entry = TypeVar("_Entry")
 
-_Started = tuple[tuple[_Text, ...], Future[list[Built | NotBuilt]]]
+_Started = tuple[tuple[_Text, ...], Future[list[Built | Refused]]]
 """Kernels that are compiled together, and what becomes of each."""
 
 
@@ -77,8 +80,8 @@ class BuiltBatch:
     chosen its candidate's number, or why it has none."""
 
     candidates: tuple[Candidate, ...]
-    built: tuple[Built | NotBuilt, ...]
-    places: tuple[int | NotBuilt, ...]
+    built: tuple[Built | Refused, ...]
+    places: tuple[int | _Unbuilt, ...]
 
 
 class BatchBuilder:
@@ -161,7 +164,7 @@ class BatchBuilder:
     ) -> _Printed:
         """Print schedules, those with the same flags together, and begin to compile the kernels
         that are not among those seen: frames when all are known, since few fill no file."""
-        entries: dict[int, Candidate | NotBuilt] = {}
+        entries: dict[int, Candidate | _Unbuilt] = {}
         started: list[_Started] = []
         frames: dict[_Text, PrintedKernel] = {}
         for flags, group in groups:
@@ -171,7 +174,7 @@ class BatchBuilder:
                 # Who is to time something waits for one kernel at most.
                 with self._cores.taken():
                     printed = self._printed(task, schedule, apart)
-                if isinstance(printed, NotBuilt):
+                if isinstance(printed, _Unbuilt):
                     entries[place] = printed
                     continue
                 candidate = Candidate(task, printed.lowered, printed.text)
@@ -205,7 +208,7 @@ class BatchBuilder:
                 with self._cores.taken():
                     prepare(entry)
 
-    def _printed(self, task: Task, schedule: Schedule, apart: bool) -> PrintedKernel | NotBuilt:
+    def _printed(self, task: Task, schedule: Schedule, apart: bool) -> PrintedKernel | _Unbuilt:
         self._memory.keep_below(_MOST_REMEMBERED)
         try:
             with remembering(self._memory):
@@ -216,7 +219,7 @@ class BatchBuilder:
             return NotBuilt(one_line(error))
         except (AssertionError, LookupError, ArithmeticError) as error:
             # A bug of ours, but one that must not end the tuning of everything else.
-            return NotBuilt(f"lowering: {type(error).__name__}: {one_line(error)}")
+            return Refused(f"lowering: {type(error).__name__}: {one_line(error)}")
         kernel = printed.lowered.kernel
         written = sum(
             copies_bytes(kernel, buffer, self._threads)
@@ -233,17 +236,17 @@ class BatchBuilder:
         printed: _Printed,
     ) -> BuiltBatch:
         """What became of each schedule, in their order, once the compilers are done."""
-        entries: dict[int, Candidate | NotBuilt] = {n: found for n, (found, _) in kept.items()}
-        built: dict[_Text, Built | NotBuilt] = {found.key: b for found, b in kept.values()}
+        entries: dict[int, Candidate | _Unbuilt] = {n: found for n, (found, _) in kept.items()}
+        built: dict[_Text, Built | Refused] = {found.key: b for found, b in kept.values()}
         entries |= printed.entries
         for texts, outcomes in printed.started:
             built |= zip(texts, outcomes.result(), strict=True)
         numbers: dict[_Text, int] = {}
         candidates: list[Candidate] = []
-        places: list[int | NotBuilt] = []
+        places: list[int | _Unbuilt] = []
         for place, (task, schedule) in enumerate(chosen):
             entry = entries[place]
-            if isinstance(entry, NotBuilt):
+            if isinstance(entry, _Unbuilt):
                 places.append(entry)
                 continue
             if entry.key not in numbers:
@@ -256,7 +259,7 @@ class BatchBuilder:
         )
 
     def _keep(
-        self, key: tuple[bytes, Schedule], candidate: Candidate, built: Built | NotBuilt
+        self, key: tuple[bytes, Schedule], candidate: Candidate, built: Built | Refused
     ) -> None:
         """Keeps what was built last: the next incumbents are among it."""
         self._kept.pop(key, None)
@@ -271,7 +274,7 @@ class _Printed:
     """Schedules by their places in a batch, as printed, and what becomes of the texts that nobody
     had printed before, by what is compiled together."""
 
-    entries: Mapping[int, Candidate | NotBuilt]
+    entries: Mapping[int, Candidate | _Unbuilt]
     started: Sequence[_Started]
 
 

@@ -29,7 +29,7 @@ from tensorgen.tune.fields import one_line
 from tensorgen.tune.function_libraries import FunctionLibraries, is_no_fault
 from tensorgen.tune.functions_apart import apart_source, functions_apart
 from tensorgen.tune.intrinsics import HEADER, intrinsics_of
-from tensorgen.tune.outcome import NotBuilt
+from tensorgen.tune.outcome import Refused
 
 SECONDS_EACH = 30.0
 """A compiler may take so long for each candidate of a file."""
@@ -91,7 +91,7 @@ class CandidateBuilder:
 
     def start(
         self, printed: Sequence[PrintedKernel], draft_flags: tuple[str, ...]
-    ) -> Future[list[Built | NotBuilt]]:
+    ) -> Future[list[Built | Refused]]:
         """Begins to compile candidates, all in one file, with these flags behind a library's where
         the compiler is gcc. The result raises BuildError if there is no room for libraries,
         whatever they are of."""
@@ -100,7 +100,7 @@ class CandidateBuilder:
 
     def _built(
         self, printed: Sequence[PrintedKernel], draft_flags: tuple[str, ...]
-    ) -> list[Built | NotBuilt]:
+    ) -> list[Built | Refused]:
         if not printed:
             return []
         try:
@@ -111,7 +111,7 @@ class CandidateBuilder:
             if is_no_fault(error):
                 raise
             if len(printed) == 1:
-                return [NotBuilt(one_line(error))]
+                return [Refused(one_line(error))]
             half = len(printed) // 2
             return [
                 *self._built(printed[:half], draft_flags),

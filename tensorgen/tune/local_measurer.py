@@ -46,6 +46,7 @@ from tensorgen.tune.outcome import (
     Crashed,
     NotBuilt,
     Outcome,
+    Refused,
     Slower,
     Timed,
     TookTooLong,
@@ -235,7 +236,7 @@ class LocalMeasurer(Measurer):
                 f"measuring: expected room for operands in {self._place}, got {one_line(error)}; "
                 "make some, or set TASOR_CACHE to another folder"
             ) from error
-        found: list[Outcome] = [e if isinstance(e, NotBuilt) else NotBuilt("") for e in batch.built]
+        found: list[Outcome] = [e if isinstance(e, Refused) else Refused("") for e in batch.built]
         ready = [n for n, entry in enumerate(batch.built) if isinstance(entry, Built)]
         if ready:
             has_incumbent = rivals and batch.places[0] == ready[0]
@@ -337,6 +338,8 @@ class LocalMeasurer(Measurer):
                 return TookTooLong(self._limit_seconds)
             case "slower":
                 return Slower(float(result["text"]))
+            case "refused":
+                return Refused(result["text"])
             case status:
                 assert status == "not built", status
                 return NotBuilt(result["text"])
@@ -347,7 +350,7 @@ def _figure(task: Task, outcome: Outcome) -> float:
     match outcome:
         case Timed(seconds) | Slower(seconds):
             return seconds
-        case NotBuilt(reason):
+        case NotBuilt(reason) | Refused(reason):
             raise BuildError(f"kernel of {_short(task)}: expected to build it, got {reason}")
         case Wrong(reason) | Crashed(reason):
             raise MeasureError(f"kernel of {_short(task)}: expected figures, got {reason}")

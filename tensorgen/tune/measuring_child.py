@@ -21,6 +21,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from errno import ENOMEM
 from functools import partial
 from math import inf
 from typing import Any
@@ -45,9 +46,9 @@ _PROGRESS = struct.Struct("qd")
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """Why a candidate gives no more figures: "wrong", "crashed", "took too long", "not built" (it
-    cannot be loaded) or "slower", and a line about it: of the last, how many seconds a call takes
-    at least."""
+    """Why a candidate gives no more figures: "wrong", "crashed", "took too long", "refused" (it
+    cannot be loaded), "not built" (there is no room for what it writes to) or "slower", and a line
+    about it: of the last, how many seconds a call takes at least."""
 
     status: str
     text: str
@@ -208,8 +209,14 @@ def _serve(
             except _Wrong as difference:
                 answer = f"wrong {difference}"
             except (OSError, AttributeError, MemoryError) as error:
-                answer = f"not-built {type(error).__name__}: {error}"
+                status = "not-built" if _is_no_room(error) else "refused"
+                answer = f"{status} {type(error).__name__}: {error}"
             _say(replies, answer)
+
+
+def _is_no_room(error: Exception) -> bool:
+    """True if memory was refused, not a library."""
+    return isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == ENOMEM)
 
 
 def _say(replies: int, text: str) -> None:

@@ -38,7 +38,16 @@ class Wrong:
 
 @dataclass(frozen=True, slots=True)
 class NotBuilt:
-    """No kernel was made: it does not fit its task, or the compiler refused it. One line."""
+    """It does not fit its task, or there is no room for what it writes to; nothing is at fault. One
+    line."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """It fits, and yet there is no kernel: lowering failed, or the compiler or the loader refused
+    what came of it. One line."""
 
     reason: str
 
@@ -57,15 +66,14 @@ class TookTooLong:
     limit: float
 
 
-Outcome = Timed | Slower | Wrong | NotBuilt | Crashed | TookTooLong
+Outcome = Timed | Slower | Wrong | NotBuilt | Refused | Crashed | TookTooLong
 
-STATUSES = ("timed", "slower", "wrong", "not built", "crashed", "took too long")
+STATUSES = ("timed", "slower", "wrong", "not built", "refused", "crashed", "took too long")
 """A word for each kind of outcome, in the order of the union."""
 
-FAULTS = ("wrong", "crashed", "took too long")
-"""Statuses of candidates that were built and gave no right result: each is a bug, of ours or of the
-compiler. Those that are not built are none of them, though the compiler may have refused one:
-others have no place in the memory that candidates are given."""
+FAULTS = ("wrong", "refused", "crashed", "took too long")
+"""Statuses of candidates that fit and gave no right result: each is a bug, of ours or of the
+compiler."""
 
 
 def seconds_of(outcome: Outcome) -> float:
@@ -73,7 +81,7 @@ def seconds_of(outcome: Outcome) -> float:
     match outcome:
         case Timed(seconds) | Slower(seconds):
             return seconds
-        case Wrong() | NotBuilt() | Crashed() | TookTooLong():
+        case Wrong() | NotBuilt() | Refused() | Crashed() | TookTooLong():
             return inf
         case _:
             assert_never(outcome)
@@ -86,7 +94,7 @@ def scaled(outcome: Outcome, factor: float) -> Outcome:
             return Timed(seconds * factor)
         case Slower(seconds):
             return Slower(seconds * factor)
-        case Wrong() | NotBuilt() | Crashed() | TookTooLong():
+        case Wrong() | NotBuilt() | Refused() | Crashed() | TookTooLong():
             return outcome
         case _:
             assert_never(outcome)
@@ -103,6 +111,8 @@ def parts_of(outcome: Outcome) -> tuple[str, float | None, str]:
             return "wrong", None, difference
         case NotBuilt(reason):
             return "not built", None, reason
+        case Refused(reason):
+            return "refused", None, reason
         case Crashed(reason):
             return "crashed", None, reason
         case TookTooLong(limit):
@@ -143,12 +153,14 @@ def outcome_of(status: object, seconds: object, note: object) -> Outcome:
             return Slower(positive_seconds(seconds, "seconds"))
         case "took too long":
             return TookTooLong(positive_seconds(seconds, "seconds"))
-        case "wrong" | "not built" | "crashed" if seconds is not None:
+        case "wrong" | "not built" | "refused" | "crashed" if seconds is not None:
             raise unexpected("seconds", f"none of what was {status}", seconds)
         case "wrong":
             return Wrong(note)
         case "not built":
             return NotBuilt(note)
+        case "refused":
+            return Refused(note)
         case "crashed":
             return Crashed(note)
         case _:

@@ -86,7 +86,7 @@ def test_failures_are_told_by_kind_with_an_example() -> None:
         "timed, with a right result 36 69 %",
         "outrun: stopped when clearly slower than others 9 17 %",
         "wrong result 2 3.8 % first: off by 3",
-        "not built: it does not fit, or the compiler refused it 1 1.9 % first: too wide",
+        "not built: it does not fit 1 1.9 % first: too wide",
         "crashed 3 5.8 % first: signal 11",
         "hung: it did not end in time 1 1.9 %",
     ]

@@ -30,7 +30,7 @@ from tensorgen.tune.candidate_source import (
 from tensorgen.tune.compiler_cores import CompilerCores
 from tensorgen.tune.draft_flags import BARE, FILTERED, FRAME, LANES, LOOPS, TILES
 from tensorgen.tune.intrinsics import intrinsics_of
-from tensorgen.tune.outcome import NotBuilt
+from tensorgen.tune.outcome import NotBuilt, Refused
 from tensorgen.types import TensorType, float32
 from tests.contraction_tasks import matmul
 from tests.contraction_tiles import candidates
@@ -226,6 +226,22 @@ def test_drafts_of_other_sizes_share_functions(
     assert all(path.is_file() for path in needed[0])
 
 
+def test_a_bug_in_lowering_costs_its_candidate_only(
+    builder: BatchBuilder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bad, good = tiles(2)
+
+    def broken(task: Task, schedule: Schedule, *given: Any, **named: Any) -> PrintedKernel:
+        if schedule == bad:
+            raise AssertionError("a tile of no width")
+        return printed_kernel(task, schedule, *given, **named)
+
+    monkeypatch.setattr(candidate_batch, "printed_kernel", broken)
+    batch = builder.begin([(TASK, bad), (TASK, good)])()
+    assert batch.places[0] == Refused("lowering: AssertionError: a tile of no width")
+    assert isinstance(batch.built[0], Built)
+
+
 def test_candidates_of_a_refused_function_are_refused(
     builder: BatchBuilder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -238,6 +254,6 @@ def test_candidates_of_a_refused_function_are_refused(
     monkeypatch.setattr(candidate_build, "functions_file", broken)
     loops: Schedule = loop_schedule(TASK, 1, fused=True)
     one, other = builder.begin([(TASK, schedule) for schedule in (*tiles(1), loops)])().built
-    assert isinstance(one, NotBuilt)
+    assert isinstance(one, Refused)
     assert "to accept the emitted code" in one.reason
     assert isinstance(other, Built)

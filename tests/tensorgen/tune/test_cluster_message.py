@@ -30,7 +30,7 @@ from tensorgen.tune.cluster_message import (
 )
 from tensorgen.tune.fields import FieldError
 from tensorgen.tune.measurer import Measured
-from tensorgen.tune.outcome import Crashed, NotBuilt, Slower, Timed, TookTooLong, Wrong
+from tensorgen.tune.outcome import Crashed, NotBuilt, Refused, Slower, Timed, TookTooLong, Wrong
 from tensorgen.tune.trial import Setting
 from tensorgen.typical_machine import typical_machine
 from tests.contraction_tasks import matmul
@@ -43,7 +43,8 @@ RACE = RaceRequest(WORK, False, inf, TASK, SCHEDULE, (SCHEDULE, SCHEDULE))
 WARM_RACE = replace(RACE, traffic=4096.0)
 SETTING = Setting("x86-64-v3 strict", 2, "a processor", "gcc 12", "0.1")
 OUTCOMES = (
-    Timed(1e-6), Slower(2e-5), Wrong("3 of 4"), NotBuilt("no"), Crashed("signal"), TookTooLong(5.0),
+    Timed(1e-6), Slower(2e-5), Wrong("3 of 4"), NotBuilt("no"), Refused("cc"),
+    Crashed("signal"), TookTooLong(5.0),
 )  # fmt: skip
 
 
@@ -130,7 +131,7 @@ def test_outcomes_that_cannot_be_are_refused(outcome: dict[str, Any], match: str
 
 
 def test_a_race_has_an_outcome_for_each_schedule() -> None:
-    with pytest.raises(FieldError, match="outcomes: expected those of 3 schedules, got 6"):
+    with pytest.raises(FieldError, match="outcomes: expected those of 3 schedules, got 7"):
         read_race(race_answer(Measured(OUTCOMES, Timed(1.0))), 3)
 
 

@@ -30,6 +30,7 @@ from tensorgen.tune.outcome import (
     Crashed,
     NotBuilt,
     Outcome,
+    Refused,
     Slower,
     Timed,
     TookTooLong,
@@ -127,6 +128,7 @@ HANG = "\n{\n    for (volatile int on = 1; on;) {\n    }\n"
 STRAY = "\n{\n    out[1152] = 1.0f;\n"
 SYNTAX = "\n{\n    this is no C;\n"
 STOP = "\n{\n    __builtin_trap();\n"
+UNKNOWN = "\n{\n    extern void nobody_has_this(void);\n    nobody_has_this();\n"
 LEAVE = "\n{\n    extern void _exit(int);\n    _exit(3);\n"
 WRITTEN = "\n{\n    ((float *)x)[0] = 7.0f;\n"
 ROAM = """
@@ -156,7 +158,7 @@ def test_harm_costs_only_who_does_it(
     measured = measurer.measure(TASK, [*bad[:6], last], good)
     assert measured.outcomes[0] == Crashed("signal 11 (SIGSEGV)")
     refused = measured.outcomes[1]
-    assert isinstance(refused, NotBuilt)
+    assert isinstance(refused, Refused)
     assert "expected cc to accept" in refused.reason or "error" in refused.reason
     if HOST.isa == "avx512":
         wrong = measured.outcomes[2]
@@ -209,12 +211,25 @@ def test_an_incumbent_that_is_refused_is_no_reason_to_stop(
     bad, good = tiles(TASK, 2)
     changed(monkeypatch, {bad: (BEGIN, SYNTAX)})
     measured = fresh.measure(TASK, [good], bad)
-    assert isinstance(measured.incumbent, NotBuilt)
+    assert isinstance(measured.incumbent, Refused)
     figure(measured.outcomes[0])
-    assert isinstance(fresh.measure(TASK, [bad], bad).incumbent, NotBuilt)
+    assert isinstance(fresh.measure(TASK, [bad], bad).incumbent, Refused)
 
 
-def test_too_much_memory_is_refused(fresh: LocalMeasurer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_loaded_is_refused(
+    fresh: LocalMeasurer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bad, good = tiles(TASK, 2)
+    changed(monkeypatch, {bad: (BEGIN, UNKNOWN)})
+    measured = fresh.measure(TASK, [bad], good)
+    refused = measured.outcomes[0]
+    assert isinstance(refused, Refused)
+    assert "nobody_has_this" in refused.reason
+
+
+def test_too_much_memory_is_not_built(
+    fresh: LocalMeasurer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(candidate_batch, "MOST_BYTES", 1000)
     (tile,) = tiles(TASK, 1)
     outcome = fresh.measure(TASK, [], tile).incumbent

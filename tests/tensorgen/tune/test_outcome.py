@@ -14,6 +14,7 @@ from tensorgen.tune.outcome import (
     Crashed,
     NotBuilt,
     Outcome,
+    Refused,
     Slower,
     Tally,
     Timed,
@@ -31,6 +32,7 @@ OUTCOMES: st.SearchStrategy[Outcome] = st.one_of(
     st.builds(Slower, SECONDS),
     st.builds(Wrong, st.text(max_size=20)),
     st.builds(NotBuilt, st.text(max_size=20)),
+    st.builds(Refused, st.text(max_size=20)),
     st.builds(Crashed, st.text(max_size=20)),
     st.builds(TookTooLong, SECONDS),
 )
@@ -46,7 +48,7 @@ def test_an_outcome_is_its_parts(outcome: Outcome) -> None:
 
 def test_only_figures_have_seconds() -> None:
     assert seconds_of(Timed(0.5)) == seconds_of(Slower(0.5)) == 0.5
-    for failure in (Wrong("x"), NotBuilt("x"), Crashed("x"), TookTooLong(1.0)):
+    for failure in (Wrong("x"), NotBuilt("x"), Refused("x"), Crashed("x"), TookTooLong(1.0)):
         assert seconds_of(failure) == inf
 
 
@@ -61,6 +63,7 @@ def test_only_figures_have_seconds() -> None:
         (("timed", 10**400, ""), "expected a positive number of seconds"),
         (("slower", "1", ""), "got '1'"),
         (("wrong", 1.0, "x"), "seconds: expected none of what was wrong, got 1.0"),
+        (("refused", 1.0, "x"), "seconds: expected none of what was refused, got 1.0"),
         (("lucky", 1.0, ""), "status: expected one of timed, slower, wrong"),
         ((["timed"], 1.0, ""), "status: expected one of"),
         (("crashed", None, 3), "note: expected text, got 3"),

@@ -10,7 +10,7 @@ import pytest
 
 from tensorgen.tune.descent import Descent
 from tensorgen.tune.evolution import Evolution
-from tensorgen.tune.outcome import Crashed, NotBuilt, Outcome, Timed, TookTooLong, Wrong
+from tensorgen.tune.outcome import Crashed, NotBuilt, Outcome, Refused, Timed, TookTooLong, Wrong
 from tensorgen.tune.space import Candidate, Space
 from tensorgen.tune.staged import STRATEGY_NAMES, Staged, strategy_of
 from tensorgen.tune.strategy import AnalyticalScores, RandomStrategy, Strategy
@@ -57,9 +57,11 @@ def test_no_point_is_proposed_twice(name: str) -> None:
         assert len(proposed) <= 7
         seen += proposed
         for number, candidate in enumerate(proposed):
-            failed: list[Outcome] = [NotBuilt("no"), Wrong("1"), Crashed("11"), TookTooLong(1.0)]
+            failed: list[Outcome] = [
+                NotBuilt("no"), Refused("cc"), Wrong("1"), Crashed("11"), TookTooLong(1.0)
+            ]  # fmt: skip
             timed = Timed(truth(space, candidate))
-            strategy.observe(candidate, failed[number] if number < 4 else timed)
+            strategy.observe(candidate, failed[number] if number < len(failed) else timed)
     assert len(seen) == len(set(seen))
     assert set(seen) <= points
     if name != "descent":
