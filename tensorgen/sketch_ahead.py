@@ -24,12 +24,13 @@ the first itself."""
 
 def panels_pay(roles: Roles, work: TiledWork, schedule: RegisterTile, core: Core) -> bool:
     """True if the panels of the outer loop come from beyond the second-level cache while the first
-    of several inner tiles would wait for them. With many inner tiles, that is a small part of the
-    time."""
+    of several inner tiles would wait for them: that cache does not hold all, or they are constants,
+    which come from there once a run. With many inner tiles, that is a small part of the time."""
     packed, read = schedule.row_packed, work.row_bytes
     if schedule.vectors_outer:
         packed, read = schedule.source is not VectorSource.DIRECT, work.vector_bytes
-    if not packed or not core.passes_by(read):
+    constant = schedule.source is not VectorSource.RUNTIME
+    if not packed or not (core.passes_by(read) or (constant and core.first_cycles(read) > 0.0)):
         return False
     columns, rows = tile_counts(roles, schedule)
     if schedule.source is VectorSource.RUNTIME:
@@ -58,6 +59,7 @@ def lines_asked(roles: Roles, schedule: RegisterTile) -> int | None:
 
 def asked_in_vain(work: TiledWork, schedule: RegisterTile, core: Core) -> bool:
     """True if panels of the outer loop are asked for too early to be kept: sums in blocks would ask
-    for the next block only."""
-    asked = schedule.panels_ahead and schedule.vectors_outer and not schedule.depth
+    for the next block only, and rows in blocks leave room for it."""
+    blocked = schedule.depth or schedule.row_block
+    asked = schedule.panels_ahead and schedule.vectors_outer and not blocked
     return asked and panels_are_lost(work, schedule, core)

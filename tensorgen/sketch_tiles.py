@@ -449,7 +449,8 @@ class TileSketch:
         if schedule.row_block:
             blocks = block_cycles(self.work, schedule, self.core, self.threads)
             met = self.core.barrier if self.threads > 1 else 0.0
-            return blocks + met + self._crossing_cycles(schedule)
+            waited = EXPOSED * self._panel_cycles(schedule)
+            return blocks + met + waited + self._crossing_cycles(schedule)
         made = next(made for made in self.prologues if made[0] == schedule.prologue)
         tiles = tiles_of(self.work, schedule, self.core)
         return self._cycles(schedule, tiles if schedule.grid else lines_of(tiles), made)
@@ -494,16 +495,17 @@ class TileSketch:
         return self.core.crossing_cycles(moved, threads)
 
     def _panel_cycles(self, schedule: RegisterTile) -> float:
-        """Cycles in which panels of the outer loop arrive from beyond the second-level cache, if
-        nobody has asked for them in time."""
+        """Cycles in which panels of the outer loop arrive from beyond the second-level cache, those
+        that it holds once a run, if nobody has asked for them in time."""
         packed = schedule.source is not VectorSource.DIRECT and schedule.vectors_outer
-        if not packed or not self.core.passes_by(self.work.vector_bytes):
+        if not packed:
             return 0.0
         if schedule.panels_ahead and not asked_in_vain(self.work, schedule, self.core):
             return 0.0
-        runtime = schedule.source is VectorSource.RUNTIME
-        waited = self.core.costs.packed_wait if runtime else 1.0
-        return waited * self.core.far_cycles(self.work.vector_bytes)
+        read, runtime = self.work.vector_bytes, schedule.source is VectorSource.RUNTIME
+        if not self.core.passes_by(read):
+            return 0.0 if runtime else self.core.first_cycles(read)
+        return (self.core.costs.packed_wait if runtime else 1.0) * self.core.far_cycles(read)
 
     def _stream_cycles(self, schedule: RegisterTile) -> float:
         """Cycles in which packed elements of the inner loop arrive from beyond the second-level

@@ -183,6 +183,28 @@ def test_nobody_asks_for_what_is_packed_at_run_time_where_it_comes_in_time() -> 
     assert dear > cheap
 
 
+@pytest.mark.parametrize("row_block", [0, 98])
+def test_constants_that_come_once_a_run_are_asked_for(row_block: int) -> None:
+    """Those of a network have left the second cache, though it would hold them; those of a model
+    that it holds as a whole have not."""
+    task = pointwise((96, 576), 14)
+    small = costing()
+    large = replace(small, traffic=16e6)
+    assert not large.passes_by(96 * 576 * 4)
+    for core, expected in ((large, True), (small, False)):
+        tiles = [t for t in estimates_of(task, core, 2) if t.source is VectorSource.PACKED]
+        some = [t for t in tiles if (t.rows, t.row_block) == (14, row_block) and t.vectors_outer]
+        assert some
+        assert {tile.panels_ahead for tile in some} == {expected}
+    contraction = contraction_of(task)
+    assert contraction is not None
+    asking = replace(PIXELS_AS_ROWS, row_block=row_block, panels_ahead=True)
+    for core, costs in ((large, True), (small, False)):
+        sketch = next(s for s in tile_sketches(task, contraction, core, 1) if s.vector == 1)
+        silent = sketch.cycles(replace(asking, panels_ahead=False))
+        assert (silent > sketch.cycles(asking)) == costs
+
+
 def test_results_in_all_columns_take_longer_where_they_go_to_main_memory() -> None:
     core = costing(result_line=9.0)
     outer = replace(PIXELS_AS_ROWS, vectors_outer=False)
