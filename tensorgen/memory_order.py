@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import gcd
 
 from tensorgen.composition import element_at
 from tensorgen.contraction import contraction_of
@@ -46,10 +47,16 @@ class Together:
     def stored(self, type: TensorType) -> TensorType:
         """The row-major type that a tensor of a type has in memory."""
         shape = type.shape
-        count = shape[self.axis] // self.block
+        count, rest = divmod(shape[self.axis], self.block)
+        assert not rest, f"blocks of {self.block} of an axis of {shape[self.axis]}"
         blocks = () if count == 1 else (count,)
         outer = (*shape[: self.axis], *blocks, *shape[self.axis + 1 :])
         return TensorType(type.dtype, (*outer, self.block))
+
+    def within(self, extent: int) -> Together:
+        """The order of a tensor with `extent` elements along the axis that are read from one in
+        this order: not all of them, where a split is absorbed."""
+        return replace(self, block=extent if extent <= self.block else gcd(extent, self.block))
 
     def place(self, indices: Sequence[Expr], shape: Shape) -> tuple[Expr, ...]:
         """Where the element at some indices of a tensor is, in its stored type."""
@@ -75,14 +82,18 @@ def reordered(task: Task, orders: Mapping[int, Together]) -> Task:
     """The task with some operands (inputs, or stages after them) in another memory order.
 
     Sums over such an operand run through it as it lies: their axes are put in that order, which
-    reassociates them. Padding in front of a contraction takes the order of what it pads.
+    reassociates them. Padding in front of a contraction takes the order of what it pads, or of the
+    part that it pads.
     """
     count = len(task.inputs)
     orders = dict(orders)
     if contraction_of(task) is not None and is_padding(task.stages[0]):
         padded = {load.operand for load in loads(task.stages[0].body)}
+        shape = task.stages[0].type.shape
         for operand in padded & orders.keys():
-            orders[count] = orders[operand]
+            order = orders[operand]
+            if order.axis < len(shape):
+                orders[count] = order.within(shape[order.axis])
     inputs = tuple(
         orders[n].stored(type) if n in orders else type for n, type in enumerate(task.inputs)
     )

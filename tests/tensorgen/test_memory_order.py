@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tensorgen.composition import inline
 from tensorgen.contraction import contraction_of
 from tensorgen.evaluate import evaluate
 from tensorgen.expr import Fold, Reduce, Tensor, compute
@@ -113,6 +115,34 @@ def test_padding_is_stored_as_what_it_pads() -> None:
     task = padded(CONVOLUTION, (1, 1), (1, 1))
     padding, *_ = reordered(task, {0: Together(1, 6)}).stages
     assert padding.type.shape == (1, 7, 7, 6)
+
+
+@pytest.mark.parametrize(
+    ("block", "channels", "shape"),
+    [
+        (12, 6, (1, 7, 7, 6)),
+        (12, 8, (1, 7, 7, 8)),
+        (3, 6, (1, 2, 7, 7, 3)),
+        (4, 6, (1, 3, 7, 7, 2)),
+    ],
+)
+def test_padding_of_a_part_is_stored_in_whole_blocks(
+    block: int, channels: int, shape: tuple[int, ...]
+) -> None:
+    """The last of 12 channels, as a network that splits them has it."""
+    task = padded(convolution((5, 5), (3, 3), channels=(channels, 4)), (1, 1), (1, 1))
+    x = Tensor(0, TensorType(float32, (1, 12, 5, 5)))
+    part = compute((1, channels, 5, 5), lambda n, c, h, w: x[n, c + 12 - channels, h, w])
+    padding, *after = task.stages
+    task = replace(
+        task, inputs=(x.type, *task.inputs[1:]), stages=(inline(padding, 0, part), *after)
+    )
+    changed = reordered(task, {0: Together(1, block)})
+    assert changed.stages[0].type.shape == shape
+    array, *others = whole_inputs(task)
+    [expected] = evaluate_task(task, [array, *others])
+    [found] = evaluate_task(changed, [stored(array, Together(1, block)), *others])
+    np.testing.assert_array_equal(found, expected)
 
 
 def test_windows_over_channels_that_lie_together_are_windows() -> None:
