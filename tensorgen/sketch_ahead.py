@@ -24,13 +24,12 @@ the first itself."""
 
 def panels_pay(roles: Roles, work: TiledWork, schedule: RegisterTile, core: Core) -> bool:
     """True if the panels of the outer loop come from beyond the second-level cache while the first
-    of several inner tiles would wait for them: that cache does not hold all, or they are constants,
-    which come from there once a run. With many inner tiles, that is a small part of the time."""
+    of several inner tiles would wait for them. With many inner tiles, that is a small part of the
+    time."""
     packed, read = schedule.row_packed, work.row_bytes
     if schedule.vectors_outer:
         packed, read = schedule.source is not VectorSource.DIRECT, work.vector_bytes
-    constant = schedule.source is not VectorSource.RUNTIME
-    if not packed or not (core.passes_by(read) or (constant and core.first_cycles(read) > 0.0)):
+    if not packed or not arrival_cycles(schedule, read, core):
         return False
     columns, rows = tile_counts(roles, schedule)
     if schedule.source is VectorSource.RUNTIME:
@@ -42,6 +41,14 @@ def panels_pay(roles: Roles, work: TiledWork, schedule: RegisterTile, core: Core
     if schedule.vectors_outer:
         return 1 < rows <= max(schedule.vectors * schedule.lanes, MOST_ASKING)
     return 1 < columns <= schedule.rows
+
+
+def arrival_cycles(schedule: RegisterTile, read: float, core: Core) -> float:
+    """Cycles in which packed panels, `read` bytes, arrive from beyond the second-level cache: each
+    time that they are read if it does not hold them, else once a run if they are constants."""
+    if core.passes_by(read):
+        return core.far_cycles(read)
+    return 0.0 if schedule.source is VectorSource.RUNTIME else core.first_cycles(read)
 
 
 def lines_asked(roles: Roles, schedule: RegisterTile) -> int | None:

@@ -30,7 +30,13 @@ from tensorgen.row_blocks import (
 from tensorgen.schedule import RegisterTile, VectorSource
 from tensorgen.shares import Work, busiest, cycles_of
 from tensorgen.simplify import affine
-from tensorgen.sketch_ahead import MOST_ASKING, asked_in_vain, lines_asked, panels_pay
+from tensorgen.sketch_ahead import (
+    MOST_ASKING,
+    arrival_cycles,
+    asked_in_vain,
+    lines_asked,
+    panels_pay,
+)
 from tensorgen.sketch_depth import block_depth, long_block_depth, taken_in
 from tensorgen.target import PAGE_BYTES
 from tensorgen.task import Task
@@ -495,17 +501,16 @@ class TileSketch:
         return self.core.crossing_cycles(moved, threads)
 
     def _panel_cycles(self, schedule: RegisterTile) -> float:
-        """Cycles in which panels of the outer loop arrive from beyond the second-level cache, those
-        that it holds once a run, if nobody has asked for them in time."""
+        """Cycles in which panels of the outer loop arrive from beyond the second-level cache, if
+        nobody has asked for them in time."""
         packed = schedule.source is not VectorSource.DIRECT and schedule.vectors_outer
         if not packed:
             return 0.0
         if schedule.panels_ahead and not asked_in_vain(self.work, schedule, self.core):
             return 0.0
-        read, runtime = self.work.vector_bytes, schedule.source is VectorSource.RUNTIME
-        if not self.core.passes_by(read):
-            return 0.0 if runtime else self.core.first_cycles(read)
-        return (self.core.costs.packed_wait if runtime else 1.0) * self.core.far_cycles(read)
+        runtime = schedule.source is VectorSource.RUNTIME
+        waited = self.core.costs.packed_wait if runtime else 1.0
+        return waited * arrival_cycles(schedule, self.work.vector_bytes, self.core)
 
     def _stream_cycles(self, schedule: RegisterTile) -> float:
         """Cycles in which packed elements of the inner loop arrive from beyond the second-level
