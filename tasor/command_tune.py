@@ -85,11 +85,11 @@ def save_models(result: TuneResult, folders: Sequence[Path]) -> list[Saved | Non
 
 def models_table(result: TuneResult) -> Table:
     """A line for each model: its kernels one by one with zero trials and as tuned, whole runs of
-    both, or why there are none."""
+    both, the second one as it was predicted and as it was, or why there are none."""
     table = Table()
     for column in (
-        "model", "kernels", "faster", "they took", "as tuned", "a run took", "as tuned",
-        "times as fast", "ended",
+        "model", "kernels", "faster", "they took", "as tuned", "a run took", "predicted",
+        "as tuned", "times as fast", "ended",
     ):  # fmt: skip
         is_text = column in ("model", "ended")
         table.add_column(column, justify="left" if is_text else "right", overflow="fold")
@@ -97,14 +97,16 @@ def models_table(result: TuneResult) -> Table:
         name = Text(printable(model.question.name))
         match model:
             case FailedModel(reason=reason):
-                table.add_row(name, *[""] * 7, Text(reason))
+                table.add_row(name, *[""] * 8, Text(reason))
             case TunedModel(counts=counts, race=race):
                 before, after = model.seconds(result.tasks)
                 ratio = model.times_as_fast(result.tasks)
+                predicted = model.predicted_milliseconds(result.tasks)
                 table.add_row(
                     name, f"{len(counts)}", f"{model.faster(result.tasks)}", _milliseconds(before),
                     _milliseconds(after),
                     "" if race is None else f"{race.zero_trials.milliseconds:.4g} ms",
+                    "" if predicted is None else f"{predicted:.4g} ms",
                     "" if race is None else f"{race.tuned.milliseconds:.4g} ms",
                     "" if ratio is None else f"{ratio:.2f}", Text(model.ended),
                 )  # fmt: skip
@@ -145,8 +147,9 @@ def failures_table(result: TuneResult) -> Table | None:
 
 def tune_document(result: TuneResult, saved: Sequence[Saved | None]) -> dict[str, object]:
     """The result as JSON values. Times are in milliseconds, but the seconds since tuning began;
-    those of a model are its kernels', those of its race whole runs'. Points
-    of a curve are in the figures of trials, and count the trials of all models."""
+    those of a model are its kernels', those of its race whole runs', of which the one as tuned is
+    also predicted. Points of a curve are in the figures of trials, and count the trials of all
+    models."""
     return {
         "models": [
             _model_document(model, result.tasks, files)
@@ -173,6 +176,7 @@ def _model_document(
                 "zero_trial_ms": _or_none(before),
                 "tuned_ms": _or_none(after),
                 "race": None if race is None else _race_document(race),
+                "predicted_ms": model.predicted_milliseconds(tasks),
                 "tasks": dict(counts),
                 "not_taken": sorted(model.left),
                 "target_ms": None if model.target is None else model.target * 1e3,

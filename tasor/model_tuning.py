@@ -141,6 +141,15 @@ class TunedModel:
                 after += count * own
         return before, after
 
+    def predicted_milliseconds(self, tasks: Mapping[str, TunedTask]) -> float | None:
+        """What a run as tuned should take: as much less than one without trials as its kernels take
+        less one by one. What lies between kernels, and how one leaves the caches to the next, is in
+        the run without trials. None where there was no race of the model."""
+        before, after = self.seconds(tasks)
+        if self.race is None or not before:
+            return None
+        return self.race.zero_trials.milliseconds * after / before
+
     def faster(self, tasks: Mapping[str, TunedTask]) -> int:
         """How many of its tasks have a faster schedule that is taken."""
         return sum(tasks[name].choice.is_tuned for name in self.counts if name not in self.left)

@@ -40,7 +40,8 @@ NOT_CLAIMED = (
     "Times of kernels, and curves, are of kernels measured alone: what lies between them, and how "
     "one leaves the caches to the next, is in the runs of whole models only. Of these there are "
     "two, in turns, for a model some of whose kernels are faster, where this machine measured: one "
-    "that is slower as a whole keeps the schedules without trials.",
+    "that is slower as a whole keeps the schedules without trials. What a run as tuned was "
+    "predicted to take is the run without trials, shorter by as much as its kernels are together.",
     "Curves are in the figures of trials, which are compiled with fewer passes where that makes no "
     "difference to the choice; times in the tables come from a last race of the three fastest "
     "schedules with the one without trials, built as a library is.",
@@ -176,6 +177,7 @@ def _model(model: TunedModel | FailedModel, tasks: Mapping[str, TunedTask]) -> d
         case TunedModel(counts=counts, target=target, race=race):
             before, after = model.seconds(tasks)
             ratio = model.times_as_fast(tasks)
+            predicted = model.predicted_milliseconds(tasks)
             return {
                 "name": name,
                 "failed": None,
@@ -184,6 +186,7 @@ def _model(model: TunedModel | FailedModel, tasks: Mapping[str, TunedTask]) -> d
                 "before": _milliseconds(before) if after else "",
                 "after": _milliseconds(after) if after else "",
                 "run_before": "" if race is None else f"{race.zero_trials.milliseconds:.4g}",
+                "predicted": "" if predicted is None else f"{predicted:.4g}",
                 "run_after": "" if race is None else f"{race.tuned.milliseconds:.4g}",
                 "ratio": "" if ratio is None else f"{ratio:.2f}",
                 "target": "" if target is None else _milliseconds(target),

@@ -12,9 +12,10 @@ from enum import Enum
 from tensorgen.target import Target
 from tensorgen.typical_machine import MOST_SHARED_BYTES
 
-SHARED_SHARE = 0.5
+SHARED_SHARE = 0.75
 """The share of the third-level cache in which a whole run's weights stay from one to the next, if
-they are no more than MOST_SHARED_BYTES: the cache may be told to be larger than it is to us."""
+they are no more than MOST_SHARED_BYTES: the cache may be told to be larger than it is to us. (Of
+32 MiB on a Zen 3 server, 24 come again at 0.84 of the rate of 8, 32 at 0.74, 112 at 0.54.)"""
 
 
 class WeightsPlace(Enum):

@@ -41,7 +41,7 @@ def rows(page: str, table: str) -> list[str]:
 
 def test_models_have_their_figures_or_a_reason() -> None:
     assert rows(page_of(), "models") == [
-        "model0 2 1 9.9 5.5 10.4 6.5 1.67 all trials are used up",
+        "model0 2 1 9.9 5.5 10.4 5.778 6.5 1.67 all trials are used up",
         "model1 1 0 3.3 3.3 1.00 3.5 its latency target is reached",
         "model2 1 0 all trials are used up",
         "model3 model 'signal 11': expected an ONNX",
@@ -55,7 +55,7 @@ def test_a_model_that_lost_its_race_is_no_faster() -> None:
     lost = replace(won, race=ModelRace(Timings((5.0,)), Timings((8.0,))))
     page = tune_page(replace(result, models=(lost, *others)), SETTINGS, REQUEST)
     assert rows(page, "models")[0] == (
-        "model0 2 1 9.9 5.5 5 8 1.00 all trials are used up; as a whole 0.625 times as fast as "
+        "model0 2 1 9.9 5.5 5 2.778 8 1.00 all trials are used up; as a whole 0.625 times as fast as "
         "without trials: kept as without trials"
     )
 
@@ -202,6 +202,8 @@ def test_the_document_has_the_curves() -> None:
         "is_won": True,
     }  # fmt: skip
     assert second["race"] is None
+    assert first["predicted_ms"] == pytest.approx(10.4 * first["tuned_ms"] / first["zero_trial_ms"])
+    assert second["predicted_ms"] is None
     assert document["trials_made"] == 24
     assert document["tasks"]["first"]["outcomes"]["crashed"] == 3
     assert models_table(result).row_count == 4
