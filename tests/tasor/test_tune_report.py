@@ -55,8 +55,8 @@ def test_a_model_that_lost_its_race_is_no_faster() -> None:
     lost = replace(won, race=ModelRace(Timings((5.0,)), Timings((8.0,))))
     page = tune_page(replace(result, models=(lost, *others)), SETTINGS, REQUEST)
     assert rows(page, "models")[0] == (
-        "model0 2 1 9.9 5.5 5 2.778 8 1.00 all trials are used up; as a whole 0.625 times as fast as "
-        "without trials: kept as without trials"
+        "model0 2 1 9.9 5.5 5 2.778 8 1.00 all trials are used up; as a whole 0.625 times as fast "
+        "as without trials: kept as without trials"
     )
 
 
