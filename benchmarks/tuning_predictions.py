@@ -2,10 +2,11 @@
 
     python -m benchmarks.tuning_predictions --suite networks --suite real --trials 16 --threads 2
 
-What it does: tunes each network as `tasor tune` does, and holds what its run as tuned was predicted
-to take (`TunedModel.predicted_milliseconds`) against what it took in the race of the whole model.
-Beside it stands what the kernels took together, one by one. What it does not: compare with other
-engines.
+What it does: tunes each network as `tasor tune` does, has both libraries of it take turns, and
+holds what a run as tuned should take against what it takes. The prediction is that of `tasor tune`
+(`TunedModel.predicted_milliseconds`), by the runs without trials of these turns, of which there
+are more than in its race. Beside it stands what the kernels took together, one by one. What it does
+not: compare with other engines.
 """
 
 from __future__ import annotations
@@ -17,13 +18,16 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.arguments import Parser, count_of, pattern
+from benchmarks.arguments import Parser, count_of, pattern, positive
+from benchmarks.library_turns import ratio, turns_of
 from benchmarks.markdown_page import made_by, options_of, table_lines
 from benchmarks.transfer_runs import Asked, compiled, tuned
+from tasor.compiled_model import CompiledModel
 from tasor.pipeline import settings_of
 from tasor.suites.sources import SUITES, Source, sources
 from tensorgen.target import host_target
@@ -39,20 +43,25 @@ TITLES = (
 @dataclass(frozen=True, slots=True)
 class Prediction:
     """Of a network, its distinct kernels, and how many are faster as tuned. Milliseconds of its
-    kernels together and of whole runs, without trials and as tuned, and what the last one was
-    predicted to be."""
+    kernels together and of whole runs, without trials and as tuned, and how many times as fast as
+    without trials a run is, the median over turns."""
 
     network: str
     kernels: int
     faster: int
     together: tuple[float, float]
     runs: tuple[float, float]
-    predicted: float
+    gain: float
+
+    @property
+    def predicted(self) -> float:
+        """Milliseconds that a run as tuned should take."""
+        return self.runs[0] * self.together[1] / self.together[0]
 
     @property
     def share(self) -> float:
         """What was predicted, as a share of what was measured."""
-        return self.predicted / self.runs[1]
+        return self.gain * self.together[1] / self.together[0]
 
     @property
     def together_share(self) -> float:
@@ -69,10 +78,10 @@ def main(words: Sequence[str] | None = None) -> int:
         records = arguments.records or Path(folder, "trials.sqlite")
         for name, prediction in predictions(arguments, records):
             if prediction is None:
-                progress.print(f"{name}: nothing is faster, no run as tuned", markup=False)
+                progress.print(f"{name}: kept as without trials", markup=False)
             else:
                 found.append(prediction)
-                progress.print(f"{name}: {prediction.share:.3f}", markup=False)
+                progress.print(" ".join(cells(prediction)), markup=False)
     table = Table(*TITLES)
     for prediction in found:
         table.add_row(*cells(prediction))
@@ -90,6 +99,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--only", type=pattern, default=re.compile(""), metavar="REGEX")
     parser.add_argument("--trials", type=count_of, default=16, metavar="N", help="for each kernel")
     parser.add_argument("--threads", type=count_of, default=1, metavar="N")
+    parser.add_argument("--turns", type=count_of, default=15, metavar="N", help="of each library")
+    parser.add_argument("--turn-seconds", type=positive, default=0.3, metavar="S")
     parser.add_argument("--seed", type=int, default=0, metavar="N")
     parser.add_argument("--records", type=Path, metavar="FILE", help="trials on file, and go on")
     parser.add_argument("--markdown", type=Path, metavar="FILE")
@@ -99,8 +110,8 @@ def _parser() -> argparse.ArgumentParser:
 def predictions(
     arguments: argparse.Namespace, records: Path
 ) -> Iterator[tuple[str, Prediction | None]]:
-    """Each network by name; None where no kernel is faster as tuned."""
-    asked = Asked(arguments.trials, arguments.seed, turns=1, turn_seconds=1.0)
+    """Each network by name; None where it is kept as it is without trials."""
+    asked = Asked(arguments.trials, arguments.seed, arguments.turns, arguments.turn_seconds)
     for suite in arguments.suite:
         for source in sources(suite, (1,), arguments.only):
             yield source.name, _predicted(source, arguments.threads, asked, records)
@@ -110,18 +121,21 @@ def _predicted(source: Source, threads: int, asked: Asked, records: Path) -> Pre
     settings = settings_of("host", threads)
     with tempfile.TemporaryDirectory(prefix="tasor-predictions-") as folder:
         case = source.write(Path(folder, "model.onnx"))
-        model, result = tuned(*compiled(case, settings), settings, asked, records)
-    predicted = model.predicted_milliseconds(result.tasks)
-    if model.race is None or predicted is None:
-        return None
+        question, usual = compiled(case, settings)
+        model, result = tuned(question, usual, settings, asked, records)
+        if model.stages is usual:
+            return None
+        libraries = [CompiledModel(question, stages) for stages in (usual, model.stages)]
+        turns = turns_of(case, libraries, threads, asked.turns, asked.turn_seconds)
     before, after = model.seconds(result.tasks)
+    first, second = (median(column) * 1e3 for column in zip(*turns, strict=True))
     return Prediction(
         case.name,
         len(model.counts),
         model.faster(result.tasks),
         (before * 1e3, after * 1e3),
-        (model.race.zero_trials.milliseconds, model.race.tuned.milliseconds),
-        predicted,
+        (first, second),
+        ratio(turns, 0, 1),
     )
 
 
@@ -141,7 +155,7 @@ def cells(found: Prediction) -> tuple[str, ...]:
 def summary(found: Sequence[Prediction]) -> str:
     """One line: between what predictions are, as shares of what was measured, and where."""
     if not found:
-        return "No network has a run as tuned."
+        return "All networks are kept as without trials."
     ordered = sorted(found, key=lambda prediction: prediction.share)
     least, most = ordered[0], ordered[-1]
     return (
@@ -153,7 +167,7 @@ def summary(found: Sequence[Prediction]) -> str:
 def markdown(found: Sequence[Prediction], arguments: argparse.Namespace) -> str:
     """The table as a page."""
     options: dict[str, object] = {"suite": " --suite ".join(arguments.suite)}
-    options |= options_of(arguments, "trials", "threads", "seed")
+    options |= options_of(arguments, "trials", "threads", "turns", "turn-seconds", "seed")
     lines = [
         "# Whole networks, predicted and measured",
         "",
@@ -162,7 +176,9 @@ def markdown(found: Sequence[Prediction], arguments: argparse.Namespace) -> str:
         "",
         f"Each network is tuned by {arguments.trials} trials for each kernel on average. Its run",
         "as tuned is predicted to take what a run without trials takes, shorter by as much as its",
-        "kernels are, measured one by one in their last races; both libraries then run in turns.",
+        "kernels are, measured one by one in their last races; both libraries then run in turns,",
+        "and what was predicted over what was measured is by the median ratio of these. A network",
+        "that is slower as tuned in its own race is kept as without trials, and is not listed.",
         "`kernels / run` is the sum of the kernels one by one as a share of a run, as tuned: what",
         "lies between kernels, and how one leaves the caches to the next, only a run shows.",
         "",
