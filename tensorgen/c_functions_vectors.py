@@ -50,7 +50,7 @@ static inline $vector tasor_exp_nonpositive_$t($vector x)
     const $mask tiny = less(x, splat(-87.33654f));
     const $vector y = x;
     $reduced
-    return choose(tiny, zeros(), scale_normal(n, sum, p));
+    return without(tiny, scale_normal(n, sum, p));
 }
 """
 
@@ -240,7 +240,7 @@ _TWO_VECTORS = """const __m512 low = _mm512_loadu_ps(lanes);
     const __m512 of16 = _mm512_${fold}_ps($pair16);"""
 
 
-def _fold(name: str, fold: str, lanes: int, doc: str) -> CFunction:
+def _fold_avx512(name: str, fold: str, lanes: int, doc: str) -> CFunction:
     pairs = [("low", "high"), *((f"of{n * 2}", f"upper{n}") for n in (8, 4, 2, 1))]
     whole, parts = _TWO_VECTORS, "low, high"
     if lanes == TABLE_LANES:
@@ -257,6 +257,53 @@ def _fold(name: str, fold: str, lanes: int, doc: str) -> CFunction:
     return c_function(
         _FOLD_AVX512.replace("$whole", whole), doc,
         name=name, fold=fold, result=result, lanes=str(lanes), **texts,
+    )  # fmt: skip
+
+
+# As with AVX-512, of vectors of eight: those of the upper half of the lanes on those of the lower
+# one, and then the halves of the vector that is left. In registers: a load across the stores of two
+# vectors of lanes waits until both have left for the cache.
+_FOLD_AVX2 = """
+static inline float tasor_${name}_of_${lanes}_lanes_f32x8(const float *lanes)
+{
+    $vectors
+    const __m128 lower4 = _mm256_castps256_ps128($of8);
+    const __m128 upper4 = _mm256_extractf128_ps($of8, 1);
+    const __m128 of4 = _mm_${fold}_ps($pair4);
+    const __m128 upper2 = _mm_movehl_ps(of4, of4);
+    const __m128 of2 = _mm_${fold}_ps($pair2);
+    const __m128 upper1 = _mm_movehdup_ps(of2);
+    const __m128 of1 = _mm_${fold}_ss($pair1);
+    $result
+}
+"""
+
+
+def _fold_avx2(name: str, fold: str, lanes: int, doc: str) -> CFunction:
+    def folded(lower: str, upper: str) -> str:
+        # As with AVX-512: without NaN the function has its operands in this order.
+        return f"{lower}, {upper}" if fold == "add" else f"{upper}, {lower}"
+
+    names = [f"at{lane}" for lane in range(0, lanes, 8)]
+    loads = enumerate(names)
+    lines = [f"const __m256 {name} = _mm256_loadu_ps(lanes + {8 * n});" for n, name in loads]
+    unordered = " | ".join(
+        f"_mm256_movemask_ps(_mm256_cmp_ps({name}, {name}, _CMP_UNORD_Q))" for name in names
+    )
+    while len(names) > 1:
+        half = len(names) // 2
+        made = [f"of{8 * half}_at{8 * n}" for n in range(half)]
+        pairs = zip(made, names[:half], names[half:], strict=True)
+        lines += (f"const __m256 {x} = _mm256_{fold}_ps({folded(y, z)});" for x, y, z in pairs)
+        names = made
+    result = "return _mm_cvtss_f32(of1);"
+    if fold != "add":
+        result = f"return ({unordered}) != 0 ? NAN : _mm_cvtss_f32(of1);"
+    return c_function(
+        _FOLD_AVX2, doc,
+        name=name, fold=fold, lanes=str(lanes), result=result, vectors="\n    ".join(lines),
+        of8=names[0], pair4=folded("lower4", "upper4"), pair2=folded("of4", "upper2"),
+        pair1=folded("of2", "upper1"),
     )  # fmt: skip
 
 
@@ -335,8 +382,9 @@ VECTOR_FUNCTIONS: tuple[CFunction, ...] = (
     c_function(_STREAM_AVX512, _STREAM_DOC),
     c_function(_STREAM_AVX2, _STREAM_DOC),
     *(
-        _fold(name, fold, lanes, doc.format(lanes))
-        for lanes in (16, 32)
+        made(name, fold, lanes, doc.format(lanes))
+        for made, counts in ((_fold_avx512, (16, 32)), (_fold_avx2, (8, 16, 32)))
+        for lanes in counts
         for name, fold, doc in (
             ("sum", "add", "The sum of {} values, added by halves."),
             ("max", "max", "The greatest of {} values; NaN if one is NaN."),

@@ -57,11 +57,12 @@ _BLENDS: Mapping[str, str] = MappingProxyType(
 """How an instruction set spells a vector with the first lanes of another."""
 
 _FOLDS: Mapping[tuple[str, str, int], Mapping[Fold, str]] = MappingProxyType({
-    ("avx512", "float32", lanes): MappingProxyType({
-        fold: f"tasor_{fold.name.lower()}_of_{lanes}_lanes_f32"
+    (isa, "float32", lanes): MappingProxyType({
+        fold: f"tasor_{fold.name.lower()}_of_{lanes}_lanes_{suffix}"
         for fold in (Fold.SUM, Fold.MAX, Fold.MIN)
     })
-    for lanes in (16, 32)
+    for isa, suffix, counts in (("avx512", "f32", (16, 32)), ("avx2", "f32x8", (8, 16, 32)))
+    for lanes in counts
 })  # fmt: skip
 """The C functions that fold so many lanes in an array of an element type into one value."""
 

@@ -19,9 +19,10 @@ class VectorSpelling:
 
     `words` are templates of {0}, {1}, …: `splat` fills all lanes, `max` and `min` give the second
     of two operands of which one is NaN, `max_number` the first; `choose(m, x, y)` takes the lanes
-    of x where m holds, `andnot(x, y)` the bits of y that are not in x. Powers of two: a float n
-    comes with its sum with `shifter`, or with `scale_shifter`, whose last bits hold n for `scale`,
-    which multiplies by 2**n for every n of a result, subnormal ones included; `power` is 2**n and
+    of x where m holds and those of y elsewhere, `without(m, x)` those of x where it does not and 0
+    elsewhere; `andnot(x, y)` has the bits of y that are not in x. Powers of two: a float n comes
+    with its sum with `shifter`, or with `scale_shifter`, whose last bits hold n for `scale`, which
+    multiplies by 2**n for every n of a result, subnormal ones included; `power` is 2**n and
     `scale_normal` multiplies by it, for n from -126 to 127.
     """
 
@@ -86,6 +87,7 @@ VECTOR_SPELLINGS: Mapping[str, VectorSpelling] = MappingProxyType({
             "less": "_mm512_cmp_ps_mask({0}, {1}, _CMP_LT_OQ)",
             "is_nan": "_mm512_cmp_ps_mask({0}, {0}, _CMP_UNORD_Q)",
             "choose": "_mm512_mask_mov_ps({2}, {0}, {1})",
+            "without": "_mm512_maskz_mov_ps(_knot_mask16({0}), {1})",
             "power": "_mm512_scalef_ps(_mm512_set1_ps(1.0f), {0})",
             "scale": "_mm512_scalef_ps({2}, {0})",
             "scale_normal": "_mm512_scalef_ps({2}, {0})",
@@ -98,6 +100,7 @@ VECTOR_SPELLINGS: Mapping[str, VectorSpelling] = MappingProxyType({
             "less": "_mm256_cmp_ps({0}, {1}, _CMP_LT_OQ)",
             "is_nan": "_mm256_cmp_ps({0}, {0}, _CMP_UNORD_Q)",
             "choose": "_mm256_blendv_ps({2}, {1}, {0})",
+            "without": "_mm256_andnot_ps({0}, {1})",
             "power": _NORMAL,
             "scale": "tasor_scaled_f32x8({1}, {2})",
             "scale_normal": f"_mm256_mul_ps({_NORMAL}, {{2}})",

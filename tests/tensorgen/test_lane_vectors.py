@@ -109,10 +109,12 @@ def test_extremes_in_loops_propagate_nan(isa: str, tmp_path: Path) -> None:
         np.testing.assert_array_equal(library.run(number, [left, right, nothing])[0], expected)
 
 
+@pytest.mark.parametrize("lanes", [8, 16, 32])
 @pytest.mark.parametrize("isa", runnable_isas())
-def test_folded_lanes_find_nan_wherever_it_is(isa: str, tmp_path: Path) -> None:
+def test_folded_lanes_find_nan_wherever_it_is(isa: str, lanes: int, tmp_path: Path) -> None:
     size = 71
-    cases = [Case.of(folds(size, fold), FOLDED) for fold in (Fold.MAX, Fold.MIN)]
+    folded = replace(FOLDED, tile=lanes)
+    cases = [Case.of(folds(size, fold), folded) for fold in (Fold.MAX, Fold.MIN)]
     library = compiled(cases, tmp_path, isa)
     values = np.random.default_rng(3).normal(size=size).astype(np.float32)
     for number, reference in enumerate((np.max, np.min)):
@@ -123,18 +125,29 @@ def test_folded_lanes_find_nan_wherever_it_is(isa: str, tmp_path: Path) -> None:
             assert np.isnan(library.run(number, [spoiled])[0]).all(), position
 
 
+@pytest.mark.parametrize("lanes", [8, 16, 32])
 @pytest.mark.parametrize("strict", [False, True])
-def test_sums_are_the_same_on_every_instruction_set(strict: bool, tmp_path: Path) -> None:
+def test_sums_are_the_same_on_every_instruction_set(
+    strict: bool, lanes: int, tmp_path: Path
+) -> None:
     values = np.random.default_rng(4).normal(size=333).astype(np.float32)
+    cases = [Case.of(folds(333, Fold.SUM), replace(FOLDED, tile=lanes))]
     sums = {
-        float(
-            compiled([Case.of(folds(333, Fold.SUM), FOLDED)], tmp_path, isa, strict=strict)
-            .run(0, [values])[0]
-            .item()
-        )
+        float(compiled(cases, tmp_path, isa, strict=strict).run(0, [values])[0].item())
         for isa in runnable_isas()
     }
     assert len(sums) == 1
+
+
+@pytest.mark.parametrize("lanes", [8, 16, 32])
+@pytest.mark.parametrize("isa", ["avx2", "avx512"])
+def test_lanes_are_folded_in_registers(isa: str, lanes: int) -> None:
+    """A load across the stores of two vectors waits for both: a softmax took a third longer."""
+    folded = replace(FOLDED, tile=lanes)
+    text = print_kernel(Case.of(folds(96, Fold.MAX), folded), "kernel", Spelling(isa, False)).text
+    whole = isa == "avx2" or lanes > 8
+    assert (f"tasor_max_of_{lanes}_lanes_f32" in text) == whole
+    assert ("maskload" in text) <= (not whole)
 
 
 def hard_quotients() -> tuple[Array, Array]:

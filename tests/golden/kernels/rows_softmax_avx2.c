@@ -28,35 +28,7 @@ static void rows_softmax_avx2(const float *restrict x, float *restrict out)
                         _mm256_setr_epi32(-1, -1, -1, -1, -1, -1, 0, 0)), _mm256_loadu_ps(acc));
                     _mm256_storeu_ps(acc, _mm256_blend_ps(_mm256_loadu_ps(acc), acc_lanes, 0x3F));
                 }
-                for (ptrdiff_t lane = 0; lane < 16; lane += 8) {
-                    const __m256 acc_lanes = tasor_max_f32x8(_mm256_loadu_ps(acc + lane),
-                        _mm256_loadu_ps(acc + lane + 16));
-                    _mm256_storeu_ps(acc + lane, acc_lanes);
-                }
-                for (ptrdiff_t lane = 0; lane < 8; lane += 8) {
-                    const __m256 acc_lanes = tasor_max_f32x8(_mm256_loadu_ps(acc + lane),
-                        _mm256_loadu_ps(acc + lane + 8));
-                    _mm256_storeu_ps(acc + lane, acc_lanes);
-                }
-                {
-                    const __m256 acc_lanes = tasor_max_f32x8(_mm256_loadu_ps(acc),
-                        _mm256_maskload_ps(acc + 0 + 4, _mm256_setr_epi32(-1, -1, -1, -1, 0, 0, 0,
-                        0)));
-                    _mm256_storeu_ps(acc, _mm256_blend_ps(_mm256_loadu_ps(acc), acc_lanes, 0xF));
-                }
-                {
-                    const __m256 acc_lanes = tasor_max_f32x8(_mm256_loadu_ps(acc),
-                        _mm256_maskload_ps(acc + 0 + 2, _mm256_setr_epi32(-1, -1, 0, 0, 0, 0, 0,
-                        0)));
-                    _mm256_storeu_ps(acc, _mm256_blend_ps(_mm256_loadu_ps(acc), acc_lanes, 0x3));
-                }
-                {
-                    const __m256 acc_lanes = tasor_max_f32x8(_mm256_loadu_ps(acc),
-                        _mm256_maskload_ps(acc + 0 + 1, _mm256_setr_epi32(-1, 0, 0, 0, 0, 0, 0,
-                        0)));
-                    _mm256_storeu_ps(acc, _mm256_blend_ps(_mm256_loadu_ps(acc), acc_lanes, 0x1));
-                }
-                total = acc[0];
+                total = tasor_max_of_32_lanes_f32x8(acc);
             }
             row0 = total;
         }
@@ -91,35 +63,7 @@ static void rows_softmax_avx2(const float *restrict x, float *restrict out)
                     const __m256 acc_lanes = _mm256_add_ps(_mm256_loadu_ps(acc), row1_lanes);
                     _mm256_storeu_ps(acc, _mm256_blend_ps(_mm256_loadu_ps(acc), acc_lanes, 0x3F));
                 }
-                for (ptrdiff_t lane = 0; lane < 16; lane += 8) {
-                    const __m256 acc_lanes = _mm256_add_ps(_mm256_loadu_ps(acc + lane),
-                        _mm256_loadu_ps(acc + lane + 16));
-                    _mm256_storeu_ps(acc + lane, acc_lanes);
-                }
-                for (ptrdiff_t lane = 0; lane < 8; lane += 8) {
-                    const __m256 acc_lanes = _mm256_add_ps(_mm256_loadu_ps(acc + lane),
-                        _mm256_loadu_ps(acc + lane + 8));
-                    _mm256_storeu_ps(acc + lane, acc_lanes);
-                }
-                {
-                    const __m256 acc_lanes = _mm256_add_ps(_mm256_loadu_ps(acc),
-                        _mm256_maskload_ps(acc + 0 + 4, _mm256_setr_epi32(-1, -1, -1, -1, 0, 0, 0,
-                        0)));
-                    _mm256_storeu_ps(acc, _mm256_blend_ps(_mm256_loadu_ps(acc), acc_lanes, 0xF));
-                }
-                {
-                    const __m256 acc_lanes = _mm256_add_ps(_mm256_loadu_ps(acc),
-                        _mm256_maskload_ps(acc + 0 + 2, _mm256_setr_epi32(-1, -1, 0, 0, 0, 0, 0,
-                        0)));
-                    _mm256_storeu_ps(acc, _mm256_blend_ps(_mm256_loadu_ps(acc), acc_lanes, 0x3));
-                }
-                {
-                    const __m256 acc_lanes = _mm256_add_ps(_mm256_loadu_ps(acc),
-                        _mm256_maskload_ps(acc + 0 + 1, _mm256_setr_epi32(-1, 0, 0, 0, 0, 0, 0,
-                        0)));
-                    _mm256_storeu_ps(acc, _mm256_blend_ps(_mm256_loadu_ps(acc), acc_lanes, 0x1));
-                }
-                total = acc[0];
+                total = tasor_sum_of_32_lanes_f32x8(acc);
             }
             row2 = total;
         }
