@@ -102,7 +102,19 @@ LIGHT = sorted(
     ids=lambda path: path.stem,
 )
 def test_light_models_mean_the_same(path: Path) -> None:
-    there_and_back(onnx.load(path), {}, None)
+    there_and_back(without_last_softmax(onnx.load(path)), {}, None)
+
+
+def without_last_softmax(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with what it takes the softmax of. Its weights are constants: all scores are alike,
+    thousands of millions, and a softmax of such has 1/1000 everywhere, or what rounding makes of
+    it."""
+    last = model.graph.node[-1]
+    if last.op_type == "Softmax":
+        scores = onnx.helper.make_tensor_value_info(last.input[0], onnx.TensorProto.FLOAT, None)
+        del model.graph.node[-1], model.graph.output[:]
+        model.graph.output.append(scores)
+    return model
 
 
 @pytest.mark.slow

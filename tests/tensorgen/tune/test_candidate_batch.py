@@ -253,7 +253,8 @@ def test_candidates_of_a_refused_function_are_refused(
 
     monkeypatch.setattr(candidate_build, "functions_file", broken)
     loops: Schedule = loop_schedule(TASK, 1, fused=True)
-    one, other = builder.begin([(TASK, schedule) for schedule in (*tiles(1), loops)])().built
+    chosen = (*tiles(1, frames=True), loops)
+    one, other = builder.begin([(TASK, schedule) for schedule in chosen])().built
     assert isinstance(one, Refused)
     assert "to accept the emitted code" in one.reason
     assert isinstance(other, Built)
