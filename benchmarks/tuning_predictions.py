@@ -16,20 +16,21 @@ import re
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from statistics import median
 
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks.arguments import Parser, count_of, pattern, positive
-from benchmarks.library_turns import ratio, turns_of
+from benchmarks.library_turns import turns_of
 from benchmarks.markdown_page import made_by, options_of, table_lines
 from benchmarks.transfer_runs import Asked, compiled, tuned
 from tasor.compiled_model import CompiledModel
+from tasor.model_race import ModelRace
 from tasor.pipeline import settings_of
 from tasor.suites.sources import SUITES, Source, sources
+from tasor.turns import Timings
 from tensorgen.target import host_target
 
 PROGRAM = "benchmarks.tuning_predictions"
@@ -43,25 +44,22 @@ TITLES = (
 @dataclass(frozen=True, slots=True)
 class Prediction:
     """Of a network, its distinct kernels, and how many are faster as tuned. Milliseconds of its
-    kernels together and of whole runs, without trials and as tuned, and how many times as fast as
-    without trials a run is, the median over turns."""
+    kernels together and of whole runs, without trials and as tuned, and what the last one was
+    predicted to be; and how many times as fast as without trials a run is, the median over
+    turns."""
 
     network: str
     kernels: int
     faster: int
     together: tuple[float, float]
     runs: tuple[float, float]
+    predicted: float
     gain: float
-
-    @property
-    def predicted(self) -> float:
-        """Milliseconds that a run as tuned should take."""
-        return self.runs[0] * self.together[1] / self.together[0]
 
     @property
     def share(self) -> float:
         """What was predicted, as a share of what was measured."""
-        return self.gain * self.together[1] / self.together[0]
+        return self.gain * self.predicted / self.runs[0]
 
     @property
     def together_share(self) -> float:
@@ -127,15 +125,19 @@ def _predicted(source: Source, threads: int, asked: Asked, records: Path) -> Pre
             return None
         libraries = [CompiledModel(question, stages) for stages in (usual, model.stages)]
         turns = turns_of(case, libraries, threads, asked.turns, asked.turn_seconds)
+    columns = zip(*turns, strict=True)
+    race = ModelRace(*(Timings(tuple(seconds * 1e3 for seconds in column)) for column in columns))
+    predicted = replace(model, race=race).predicted_milliseconds(result.tasks)
+    assert predicted is not None, "a model that is taken as tuned has kernels that were raced"
     before, after = model.seconds(result.tasks)
-    first, second = (median(column) * 1e3 for column in zip(*turns, strict=True))
     return Prediction(
         case.name,
         len(model.counts),
         model.faster(result.tasks),
         (before * 1e3, after * 1e3),
-        (first, second),
-        ratio(turns, 0, 1),
+        (race.zero_trials.milliseconds, race.tuned.milliseconds),
+        predicted,
+        race.times_as_fast,
     )
 
 

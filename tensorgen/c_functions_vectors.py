@@ -14,7 +14,7 @@ from textwrap import wrap
 
 from tensorgen.c_function import CFunction, c_function, float_literal
 from tensorgen.c_functions_exponential import ERF_LARGE_F32, ERF_SMALL_F32, EXP_F32
-from tensorgen.vector_spelling import VECTOR_SPELLINGS, VectorSpelling
+from tensorgen.vector_spelling import FOLDED_LANES, VECTOR_SPELLINGS, VectorSpelling
 
 TABLE_LANES = 16
 """Lanes of the vectors that one instruction picks from a table of as many floats."""
@@ -287,8 +287,10 @@ def _fold_avx2(name: str, fold: str, lanes: int, doc: str) -> CFunction:
     names = [f"at{lane}" for lane in range(0, lanes, 8)]
     loads = enumerate(names)
     lines = [f"const __m256 {name} = _mm256_loadu_ps(lanes + {8 * n});" for n, name in loads]
+    # A comparison finds a NaN in either operand: the upper half of the vectors with the lower one.
+    checked = zip(names[: -(-len(names) // 2)], names[len(names) // 2 :], strict=True)
     unordered = " | ".join(
-        f"_mm256_movemask_ps(_mm256_cmp_ps({name}, {name}, _CMP_UNORD_Q))" for name in names
+        f"_mm256_movemask_ps(_mm256_cmp_ps({x}, {y}, _CMP_UNORD_Q))" for x, y in checked
     )
     while len(names) > 1:
         half = len(names) // 2
@@ -383,8 +385,8 @@ VECTOR_FUNCTIONS: tuple[CFunction, ...] = (
     c_function(_STREAM_AVX2, _STREAM_DOC),
     *(
         made(name, fold, lanes, doc.format(lanes))
-        for made, counts in ((_fold_avx512, (16, 32)), (_fold_avx2, (8, 16, 32)))
-        for lanes in counts
+        for isa, made in (("avx512", _fold_avx512), ("avx2", _fold_avx2))
+        for lanes in FOLDED_LANES[isa]
         for name, fold, doc in (
             ("sum", "add", "The sum of {} values, added by halves."),
             ("max", "max", "The greatest of {} values; NaN if one is NaN."),

@@ -24,7 +24,7 @@ from tensorgen.loop import (
 )
 from tensorgen.simplify import affine
 from tensorgen.types import float32
-from tensorgen.vector_spelling import VECTOR_SPELLINGS
+from tensorgen.vector_spelling import FOLDED_LANES, VECTOR_SPELLINGS
 
 _WORDS = ("add", "sub", "mul", "div", "sqrt", "max_number")
 _FUNCTIONS = {
@@ -61,8 +61,8 @@ _FOLDS: Mapping[tuple[str, str, int], Mapping[Fold, str]] = MappingProxyType({
         fold: f"tasor_{fold.name.lower()}_of_{lanes}_lanes_{suffix}"
         for fold in (Fold.SUM, Fold.MAX, Fold.MIN)
     })
-    for isa, suffix, counts in (("avx512", "f32", (16, 32)), ("avx2", "f32x8", (8, 16, 32)))
-    for lanes in counts
+    for isa, suffix in (("avx512", "f32"), ("avx2", "f32x8"))
+    for lanes in FOLDED_LANES[isa]
 })  # fmt: skip
 """The C functions that fold so many lanes in an array of an element type into one value."""
 

@@ -108,3 +108,8 @@ VECTOR_SPELLINGS: Mapping[str, VectorSpelling] = MappingProxyType({
     ),
 })  # fmt: skip
 """The instruction sets with vector functions of their own."""
+
+FOLDED_LANES: Mapping[str, tuple[int, ...]] = MappingProxyType(
+    {"avx512": (16, 32), "avx2": (8, 16, 32)}
+)
+"""How many lanes in an array an instruction set has functions for that fold them into one value."""

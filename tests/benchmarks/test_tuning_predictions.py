@@ -15,9 +15,9 @@ from benchmarks.tuning_predictions import (
     summary,
 )
 
-EXACT = Prediction("exact", 7, 3, (9.0, 6.0), (10.0, 8.0), 1.5)
-SHORT = Prediction("short", 5, 1, (4.0, 3.0), (5.0, 4.0), 1.2)
-LONG = Prediction("long", 2, 2, (2.0, 1.0), (2.0, 1.25), 2.08)
+EXACT = Prediction("exact", 7, 3, (9.0, 6.0), (10.0, 8.0), 10.0 * 6 / 9, 1.5)
+SHORT = Prediction("short", 5, 1, (4.0, 3.0), (5.0, 4.0), 3.75, 1.2)
+LONG = Prediction("long", 2, 2, (2.0, 1.0), (2.0, 1.25), 1.0, 2.08)
 
 
 def test_shares_are_of_what_was_measured() -> None:
