@@ -81,3 +81,20 @@ def test_tensors_that_fill_the_memory_are_not_tested() -> None:
     test = vectors(question, import_stage(question), 0)
     assert isinstance(test, NoSelfTest)
     assert f"take {2**34} bytes" in test.reason
+
+
+def test_doubles_come_without_their_last_bits() -> None:
+    proto = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 17]>'
+        "g (double[3, 64] x) => (double[3] y) {"
+        " y = ReduceLogSumExp <axes = [1], keepdims = 0> (x) }"
+    )
+    question = Question(proto, "doubles")
+    test = vectors(question, import_stage(question), 0)
+    assert isinstance(test, SelfTest)
+    (output,) = test.outputs
+    np.testing.assert_allclose(
+        output, np.log(np.sum(np.exp(test.inputs[0]), axis=1)), rtol=2.0**-29
+    )
+    scaled = np.frexp(output)[0] * 2.0**30
+    np.testing.assert_array_equal(scaled, np.rint(scaled))
