@@ -7,7 +7,7 @@ order at the end: the same sum on every target, whatever its vectors.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, product
 from math import prod
@@ -125,27 +125,52 @@ class Joined:
     def stores(self, value: Expr) -> tuple[Store, ...]:
         """The stores of those of its elements that a value reads."""
         (axis,) = self.stage.axes
-        first = simplify(self.stage.index - axis)
         return tuple(
-            Store(self.buffer, index, replace_axes(self.stage.body, {axis: index - first}))
-            for term in walk(value)
-            if isinstance(term, Load) and term.operand == self.buffer.number
-            for index in term.indices
+            Store(self.buffer, index, replace_axes(self.stage.body, {axis: position}))
+            for index, position in self._elements(value)
         )
+
+    def positions(self, value: Expr) -> tuple[Expr, ...]:
+        """Where along its axis those elements are."""
+        return tuple(simplify(position) for _, position in self._elements(value))
+
+    def _elements(self, value: Expr) -> Iterator[tuple[Expr, Expr]]:
+        """The index in the buffer and the position of each."""
+        (axis,) = self.stage.axes
+        first = simplify(self.stage.index - axis)
+        for term in walk(value):
+            if isinstance(term, Load) and term.operand == self.buffer.number:
+                for index in term.indices:
+                    yield index, index - first
+
+
+@dataclass(frozen=True, slots=True)
+class RowResult:
+    """What a later stage stores for each element of a row, at the `index` of one along the axis."""
+
+    buffer: Buffer
+    axis: Axis
+    index: Expr
+
+    def asked(self, position: Expr, lane: Axis) -> tuple[Prefetch, ...]:
+        """One for each line of the results where the lanes are at a position."""
+        index = replace_axes(self.index, {self.axis: position})
+        return _lines(self.buffer, index, lane) if _in_order(index, lane) else ()
 
 
 @dataclass(frozen=True, slots=True)
 class NextRow:
     """What loops ask the caches for: elements of some buffers, by number, where they are one step
-    of an axis further on."""
+    of an axis further on, and the `results` of this row. These lie where nobody has read, and a
+    core has room for only so many stores that wait for their line."""
 
     axis: Axis
     buffers: Mapping[int, Buffer]
+    results: tuple[RowResult, ...] = ()
 
     def asked(self, values: Sequence[Expr], lane: Axis) -> tuple[Prefetch, ...]:
         """One for each line of what the lanes of the terms read, lane after lane, in the buffers,
         and which is somewhere else there."""
-        moved = {lane: const(0, int64), self.axis: self.axis + 1}
         elements = {
             (term.operand, term.indices[0])
             for value in values
@@ -153,11 +178,22 @@ class NextRow:
             if isinstance(term, Load) and term.operand in self.buffers
         }
         return tuple(
-            Prefetch(self.buffers[number], simplify(replace_axes(index, moved) + place))
+            line
             for number, index in sorted(elements, key=lambda e: (e[0], e[1].digest))
             if self.axis in free_axes(index) and _in_order(index, lane)
-            for place in range(0, lane.extent, LINE_BYTES // self.buffers[number].dtype.bytes)
+            for line in _lines(
+                self.buffers[number], replace_axes(index, {self.axis: self.axis + 1}), lane
+            )
         )
+
+
+def _lines(buffer: Buffer, index: Expr, lane: Axis) -> tuple[Prefetch, ...]:
+    """One for each line of the elements at the lanes, which are neighbours."""
+    first = replace_axes(index, {lane: const(0, int64)})
+    return tuple(
+        Prefetch(buffer, simplify(first + place))
+        for place in range(0, lane.extent, LINE_BYTES // buffer.dtype.bytes)
+    )
 
 
 def _in_order(index: Expr, lane: Axis) -> bool:
@@ -336,13 +372,23 @@ class StageLowering:
             value = replace_axes(term.body, {**renamed, inner: position})
             update = self._folded(term.fold, buffer.at(part), value)
             stores = (*self._joined_stores(value), Store(buffer, part, update))
-            asked: tuple[Prefetch, ...] = ()
-            if self.next_row is not None:
-                asked = self.next_row.asked([store.value for store in stores], part)
+            asked = self._asked([store.value for store in stores], value, part)
             inside.extend(nested(blocks, (*asked, _simd(part, *stores)), LoopKind.SERIAL))
         steps.extend(nested(loops, tuple(inside), LoopKind.SERIAL))
         steps.append(FoldLanes(total, buffer, term.fold, self._halving(buffer, total, term.fold)))
         return [Allocate(buffer, tuple(steps))]
+
+    def _asked(self, values: Sequence[Expr], value: Expr, lane: Axis) -> tuple[Prefetch, ...]:
+        """What is asked for while a value is folded, and what it reads of the stage before is
+        stored: `values` are all that are computed."""
+        if self.next_row is None:
+            return ()
+        asked = self.next_row.asked(values, lane)
+        if self.joined is not None:
+            for position in dict.fromkeys(self.joined.positions(value)):
+                for result in self.next_row.results:
+                    asked += result.asked(position, lane)
+        return asked
 
     def _halving(self, lanes: Buffer, total: Buffer, fold: Fold) -> tuple[Stmt, ...]:
         """Lanes folded in pairs: the last steps depend on each other only five deep for 32."""

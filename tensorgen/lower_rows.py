@@ -13,7 +13,7 @@ from tensorgen.expr import Apply, Axis, Cast, Expr, Load, TensorExpr, map_childr
 from tensorgen.flat import FlatStage, flat_index, merge_axes, merge_reduction_axes
 from tensorgen.loop import Allocate, Buffer, Numbers, Space, Stmt
 from tensorgen.lower_crossing import lower_crossing
-from tensorgen.lower_loops import Joined, NextRow, StageLowering, replace_axes
+from tensorgen.lower_loops import Joined, NextRow, RowResult, StageLowering, replace_axes
 from tensorgen.lower_ranking import lower_ranking
 from tensorgen.lower_running import lower_running
 from tensorgen.lower_scatter import lower_scatter
@@ -93,7 +93,15 @@ def lower_row(
         loops = schedule.stages[number]
         match loops.method:
             case Method.EACH:
-                next_row = _next_row(task, places, row) if loops.ahead else None
+                next_row = None
+                if loops.ahead:
+                    later = [
+                        position
+                        for position, stage in zip(positions, schedule.stages, strict=True)
+                        if position > positions[number] and not stage.streamed
+                    ]
+                    results = _row_results(task, later, places, row, joined) if joined else ()
+                    next_row = _next_row(task, places, row, results)
                 stage = StageLowering(numbers, loops, joined, next_row)
                 yield stage.lower(flat, buffer, loops.parallel)
             case Method.RUNNING:
@@ -110,13 +118,35 @@ def lower_row(
         joined = None
 
 
-def _next_row(task: Task, places: RowPlaces, row: Sequence[Expr]) -> NextRow:
-    """What the stages read of the task's inputs in the row after this one."""
+def _row_results(
+    task: Task,
+    positions: Sequence[int],
+    places: RowPlaces,
+    row: Sequence[Expr],
+    joined: Joined,
+) -> tuple[RowResult, ...]:
+    """The results of stages that store outside the row, and as many elements as a joined stage
+    has: one for each."""
+    found = []
+    for position in positions:
+        operand = len(task.inputs) + position
+        if operand in places.local:
+            continue
+        flat = _row_stage(task.stages[position], operand, places, row, softmax=False)
+        if [axis.extent for axis in flat.axes] == [axis.extent for axis in joined.stage.axes]:
+            found.append(RowResult(places.buffers[operand], flat.axes[0], flat.index))
+    return tuple(found)
+
+
+def _next_row(
+    task: Task, places: RowPlaces, row: Sequence[Expr], results: tuple[RowResult, ...]
+) -> NextRow:
+    """What the stages read of the task's inputs in the row after this one, and these results."""
     axis = next((a for a in reversed(row) if isinstance(a, Axis) and a.extent > 1), None)
     if axis is None:
         raise ScheduleError("rows: expected several rows to look ahead, got one")
     inputs = (places.buffers[operand] for operand in range(len(task.inputs)))
-    return NextRow(axis, {buffer.number: buffer for buffer in inputs})
+    return NextRow(axis, {buffer.number: buffer for buffer in inputs}, results)
 
 
 def allocated(buffers: Iterable[Buffer], body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:

@@ -42,7 +42,8 @@ class Loops:
     lanes share is divided by once: the quotients come from its reciprocal by fused multiply-adds.
     With `softmax`, the stage is one of a softmax: its maximum need not propagate NaN, it takes exp
     of what is at most 0, it divides by a finite sum of at least 1, each of them NaN at worst.
-    With `ahead`, the lanes of a reduction ask the caches for what they will read in the next row.
+    With `ahead`, the lanes of a reduction ask the caches for what they will read in the next row,
+    and for the lines where the last stages will store this one.
     With `streamed`, results go past the caches, where they would not stay until they are read.
     A `method` other than the plain one goes over the operand once; a running fold carries `tile`
     totals at a time, and `tile` elements a side are transposed at once.

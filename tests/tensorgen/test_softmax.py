@@ -108,21 +108,34 @@ def test_the_schedule_says_so() -> None:
 
 
 def test_one_loop_asks_for_the_next_row() -> None:
-    """That of the powers and their sum, for each line of it."""
+    """That of the powers and their sum, for each line of it, and for this row's results."""
     task = softmax(5, 200)
     schedule = loop_schedule(task, 1, fused=True)
     assert isinstance(schedule, RowStages)
     assert [stage.ahead for stage in schedule.stages] == [False, False, True, False]
-    asked = [s for s in statements(lower(task, schedule).kernel.body) if isinstance(s, Prefetch)]
+    asked = prefetches(task, schedule)
     # Two lines in the loop over whole blocks of lanes, one behind it.
-    assert [asked_for.buffer.space for asked_for in asked] == [Space.INPUT] * 3
-    rows = {
-        evaluate_index(asked_for.index, row=2, block=block)
-        for asked_for in asked[:2]
-        for block in range(6)
-    }
-    assert rows == set(range(600, 792, 16))
-    assert evaluate_index(asked[2].index, row=2, block=0) == 792
+    for space, first in ((Space.INPUT, 600), (Space.OUTPUT, 400)):
+        *whole, rest = (prefetch for prefetch in asked if prefetch.buffer.space is space)
+        assert len(whole) == 2
+        lines = {
+            evaluate_index(prefetch.index, row=2, block=block)
+            for prefetch in whole
+            for block in range(6)
+        }
+        assert lines == set(range(first, first + 192, 16))
+        assert evaluate_index(rest.index, row=2, block=0) == first + 192
+    assert len(asked) == 6
+
+
+def test_results_that_go_past_the_caches_are_not_asked_for() -> None:
+    task = softmax(5, 200)
+    schedule = loop_schedule(task, 1, fused=True)
+    assert isinstance(schedule, RowStages)
+    *stages, last = schedule.stages
+    streaming = replace(schedule, stages=(*stages, replace(last, streamed=True)))
+    asked = prefetches(task, streaming)
+    assert [prefetch.buffer.space for prefetch in asked] == [Space.INPUT] * 3
 
 
 def test_of_one_row_nothing_is_ahead() -> None:
@@ -133,6 +146,12 @@ def test_of_one_row_nothing_is_ahead() -> None:
     stages = tuple(replace(stage, ahead=True) for stage in schedule.stages)
     with pytest.raises(ScheduleError, match="expected several rows to look ahead, got one"):
         lower(task, replace(schedule, stages=stages))
+
+
+def prefetches(task: Task, schedule: RowStages) -> list[Prefetch]:
+    """What the kernel asks the caches for."""
+    body = lower(task, schedule).kernel.body
+    return [statement for statement in statements(body) if isinstance(statement, Prefetch)]
 
 
 def evaluate_index(index: Expr, *, row: int, block: int) -> int:

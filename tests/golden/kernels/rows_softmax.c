@@ -44,6 +44,8 @@ static void rows_softmax(const float *restrict x, float *restrict out)
                 for (ptrdiff_t k_o = 0; k_o < 2; k_o++) {
                     TASOR_PREFETCH(x, i * 70 + k_o * 32 + 70);
                     TASOR_PREFETCH(x, i * 70 + k_o * 32 + 86);
+                    TASOR_PREFETCH(out, i * 70 + k_o * 32);
+                    TASOR_PREFETCH(out, i * 70 + k_o * 32 + 16);
                     for (ptrdiff_t k_i = 0; k_i < 32; k_i += 16) {
                         const __m512 row1_lanes =
                             tasor_exp_nonpositive_f32x16(_mm512_sub_ps(_mm512_loadu_ps(x + i * 70 +
@@ -55,6 +57,7 @@ static void rows_softmax(const float *restrict x, float *restrict out)
                     }
                 }
                 TASOR_PREFETCH(x, i * 70 + 134);
+                TASOR_PREFETCH(out, i * 70 + 64);
                 {
                     const __m512 row1_lanes =
                         tasor_exp_nonpositive_f32x16(_mm512_sub_ps(_mm512_maskz_loadu_ps((__mmask16)0x3F,

@@ -43,6 +43,8 @@ static void rows_softmax_avx2(const float *restrict x, float *restrict out)
                 for (ptrdiff_t k_o = 0; k_o < 2; k_o++) {
                     TASOR_PREFETCH(x, i * 70 + k_o * 32 + 70);
                     TASOR_PREFETCH(x, i * 70 + k_o * 32 + 86);
+                    TASOR_PREFETCH(out, i * 70 + k_o * 32);
+                    TASOR_PREFETCH(out, i * 70 + k_o * 32 + 16);
                     for (ptrdiff_t k_i = 0; k_i < 32; k_i += 8) {
                         const __m256 row1_lanes =
                             tasor_exp_nonpositive_f32x8(_mm256_sub_ps(_mm256_loadu_ps(x + i * 70 +
@@ -54,6 +56,7 @@ static void rows_softmax_avx2(const float *restrict x, float *restrict out)
                     }
                 }
                 TASOR_PREFETCH(x, i * 70 + 134);
+                TASOR_PREFETCH(out, i * 70 + 64);
                 {
                     const __m256 row1_lanes =
                         tasor_exp_nonpositive_f32x8(_mm256_sub_ps(_mm256_maskload_ps(x + i * 70 + 0
