@@ -77,8 +77,7 @@ def evaluate_in_float64(graph: Graph, inputs: Mapping[str, Array]) -> tuple[Arra
     A value keeps the range of its declared type: beyond it stands an infinity, below it 0. What
     jumps (rounding, comparisons, positions) sees values of the declared type.
     """
-    wide = [_widened(array) for array in _by_position(graph, inputs)]
-    outputs = _evaluated(graph, wide, _applied_in_float64)
+    outputs = _evaluated(graph, _by_position(graph, inputs), _applied_in_float64)
     return tuple(
         _rounded(array, output.type.dtype)
         for array, output in zip(outputs, graph.outputs, strict=True)

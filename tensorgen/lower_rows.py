@@ -18,7 +18,7 @@ from tensorgen.lower_ranking import lower_ranking
 from tensorgen.lower_running import lower_running
 from tensorgen.lower_scatter import lower_scatter
 from tensorgen.scalar_ops import EXP_NONPOSITIVE
-from tensorgen.schedule import Method, RowStages, ScheduleError
+from tensorgen.schedule import Loops, Method, RowStages, ScheduleError
 from tensorgen.simplify import simplify
 from tensorgen.task import Task
 from tensorgen.types import TensorType
@@ -93,15 +93,10 @@ def lower_row(
         loops = schedule.stages[number]
         match loops.method:
             case Method.EACH:
-                next_row = None
-                if loops.ahead:
-                    later = [
-                        position
-                        for position, stage in zip(positions, schedule.stages, strict=True)
-                        if position > positions[number] and not stage.streamed
-                    ]
-                    results = _row_results(task, later, places, row, joined) if joined else ()
-                    next_row = _next_row(task, places, row, results)
+                later = dict(
+                    zip(positions[number + 1 :], schedule.stages[number + 1 :], strict=True)
+                )
+                next_row = _next_row(task, places, row, joined, later) if loops.ahead else None
                 stage = StageLowering(numbers, loops, joined, next_row)
                 yield stage.lower(flat, buffer, loops.parallel)
             case Method.RUNNING:
@@ -118,35 +113,29 @@ def lower_row(
         joined = None
 
 
-def _row_results(
+def _next_row(
     task: Task,
-    positions: Sequence[int],
     places: RowPlaces,
     row: Sequence[Expr],
-    joined: Joined,
-) -> tuple[RowResult, ...]:
-    """The results of stages that store outside the row, and as many elements as a joined stage
-    has: one for each."""
-    found = []
-    for position in positions:
-        operand = len(task.inputs) + position
-        if operand in places.local:
-            continue
-        flat = _row_stage(task.stages[position], operand, places, row, softmax=False)
-        if [axis.extent for axis in flat.axes] == [axis.extent for axis in joined.stage.axes]:
-            found.append(RowResult(places.buffers[operand], flat.axes[0], flat.index))
-    return tuple(found)
-
-
-def _next_row(
-    task: Task, places: RowPlaces, row: Sequence[Expr], results: tuple[RowResult, ...]
+    joined: Joined | None,
+    later: Mapping[int, Loops],
 ) -> NextRow:
-    """What the stages read of the task's inputs in the row after this one, and these results."""
+    """What the stages read of the task's inputs in the row after this one; with a joined stage the
+    results, too, that the stages after it store outside this row, one for each of its elements."""
     axis = next((a for a in reversed(row) if isinstance(a, Axis) and a.extent > 1), None)
     if axis is None:
         raise ScheduleError("rows: expected several rows to look ahead, got one")
     inputs = (places.buffers[operand] for operand in range(len(task.inputs)))
-    return NextRow(axis, {buffer.number: buffer for buffer in inputs}, results)
+    results = []
+    elements = None if joined is None else [axis.extent for axis in joined.stage.axes]
+    for position, loops in later.items():
+        operand = len(task.inputs) + position
+        if operand in places.local or loops.streamed:
+            continue
+        flat = _row_stage(task.stages[position], operand, places, row, loops.softmax)
+        if [axis.extent for axis in flat.axes] == elements:
+            results.append(RowResult(places.buffers[operand], flat.axes[0], flat.index))
+    return NextRow(axis, {buffer.number: buffer for buffer in inputs}, tuple(results))
 
 
 def allocated(buffers: Iterable[Buffer], body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
