@@ -44,10 +44,11 @@ Scalar = int | float | bool
 
 
 class _Term(Identified):
-    """Python operators that build terms."""
+    """Python operators that build terms. The slot is for what `free_axes` finds."""
 
-    __slots__ = ()
+    __slots__ = ("_free",)
     dtype: DType
+    _free: frozenset[Axis]
 
     def __add__(self, other: Operand) -> Expr:
         return apply("add", self._expr, lift(other, self.dtype))
@@ -536,17 +537,26 @@ def loads(expr: Expr) -> tuple[Load, ...]:
 
 def free_axes(expr: Expr) -> frozenset[Axis]:
     """The axes that occur in a term and are not bound by a reduction inside it."""
-    free: dict[bytes, frozenset[Axis]] = {}
-    for term in walk(expr):
-        match term:
-            case Axis():
-                free[term.digest] = frozenset({term})
-            case Reduce():
-                free[term.digest] = free[term.body.digest] - frozenset(term.axes)
-            case _:
-                inside = [free[child.digest] for child in children(term)]
-                free[term.digest] = frozenset().union(*inside)
-    return free[expr.digest]
+    if isinstance(expr, Axis):
+        # It does not keep itself: a term that does is a cycle, for the collector to find.
+        return frozenset((expr,))
+    found: frozenset[Axis] | None = getattr(expr, "_free", None)
+    if found is None:
+        found = _free_axes(expr)
+        object.__setattr__(expr, "_free", found)
+    return found
+
+
+def _free_axes(expr: Expr) -> frozenset[Axis]:
+    if isinstance(expr, Reduce):
+        return free_axes(expr.body) - frozenset(expr.axes)
+    found: frozenset[Axis] = frozenset()
+    for child in children(expr):
+        inside = free_axes(child)
+        # Nearly all terms have the axes of one of their subterms.
+        if not inside <= found:
+            found = inside if found <= inside else found | inside
+    return found
 
 
 def substitute(expr: Expr, replacement: Callable[[Expr], Expr | None]) -> Expr:

@@ -460,32 +460,23 @@ def simplify(expr: Expr, values: Mapping[Axis, Expr] = NOTHING) -> Expr:
     if len(_SIMPLE) > _REMEMBERED:
         _SIMPLE.clear()
     memory = _MEMORY.get()
-    return _Simplifier(values, {} if memory is None or values else memory.simplified).visit(expr)
+    simplifier = _Simplifier({} if memory is None else memory.simplified)
+    return (_Replacement(values, simplifier, {}) if values else simplifier).visit(expr)
 
 
-@dataclass(frozen=True, slots=True)
-class _Simplifier:
-    """One simplification: the terms that take the place of axes, and what has been found so far, by
-    digest. An object, since functions that call each other from inside another one are a cycle:
-    kernels have thousands of indices, and the collector would find them by looking at everything.
+class _Visitor:
+    """What finds the simple form of terms bottom up. An object, since functions that call each
+    other from inside another one are a cycle: kernels have thousands of indices, and the collector
+    would find them by looking at everything.
     """
 
-    values: Mapping[Axis, Expr]
-    memo: dict[bytes, Expr]
+    __slots__ = ()
 
     def visit(self, term: Expr) -> Expr:
-        if not self.values and term.digest in _SIMPLE:
-            return term
-        known = self.memo.get(term.digest)
-        if known is None:
-            known = self.memo[term.digest] = self._simple(term)
-            if not self.values and known == term:
-                _SIMPLE.add(term.digest)
-        return term if known == term else known
+        """The simple form of a term; itself if it is that."""
+        raise NotImplementedError
 
     def _simple(self, term: Expr) -> Expr:
-        if isinstance(term, Axis) and term in self.values:
-            return simplify(self.values[term])
         if _is_sum(term):
             total: dict[Expr, int] = {}
             constant = _gather(term, 1, total, self._form)
@@ -496,6 +487,44 @@ class _Simplifier:
         return affine(
             _rewrite(map_children(term, self.visit)) if _is_sum(term) else self.visit(term)
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Simplifier(_Visitor):
+    """Terms as they are, and what has been found so far, by digest."""
+
+    memo: dict[bytes, Expr]
+
+    def visit(self, term: Expr) -> Expr:
+        if term.digest in _SIMPLE:
+            return term
+        known = self.memo.get(term.digest)
+        if known is None:
+            known = self.memo[term.digest] = self._simple(term)
+            if known == term:
+                _SIMPLE.add(term.digest)
+        return term if known == term else known
+
+
+@dataclass(frozen=True, slots=True)
+class _Replacement(_Visitor):
+    """Terms in which others take the place of axes: what there is of those is simplified."""
+
+    values: Mapping[Axis, Expr]
+    simplifier: _Simplifier
+    memo: dict[bytes, Expr]
+
+    def visit(self, term: Expr) -> Expr:
+        if free_axes(term).isdisjoint(self.values):
+            return self.simplifier.visit(term)
+        known = self.memo.get(term.digest)
+        if known is None:
+            known = self.memo[term.digest] = (
+                self.simplifier.visit(self.values[term])
+                if isinstance(term, Axis)
+                else self._simple(term)
+            )
+        return term if known == term else known
 
 
 _SUMS = frozenset(("add", "sub", "neg", "mul"))

@@ -311,9 +311,14 @@ class Space:
         first where no such point is new."""
         sketch = self.sketches[first.sketch]
         other = sketch.nearest(self.settings(second), first.choices)
-        for _ in range(DRAWS // 10):
-            choices = tuple(rng.choice(pair) for pair in zip(first.choices, other, strict=True))
-            found = self._settled(first.sketch, choices)
+        differing = [n for n, (a, b) in enumerate(zip(first.choices, other, strict=True)) if a != b]
+        # Where one knob differs, every such point is one of both.
+        for _ in range(DRAWS // 10 if len(differing) > 1 else 0):
+            choices = list(first.choices)
+            for knob in differing:
+                if rng.random() < 0.5:
+                    choices[knob] = other[knob]
+            found = self._settled(first.sketch, tuple(choices))
             if found is not None and found not in (first, second):
                 return found
         return self.mutate(first, rng)
