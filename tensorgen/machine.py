@@ -205,11 +205,9 @@ class Core:
         return self.costs.crossing_line * amount / LINE_BYTES * (1 - 1 / threads)
 
     def _byte_cycles(self, amount: float) -> float:
-        """Cycles for each of so many bytes, read again and again."""
-        if not amount:
-            return 0.0
-        parts = _spread(amount, (size for size, _ in self.far))
-        return sum(part / rate for part, (_, rate) in zip(parts, self.far, strict=True)) / amount
+        """Cycles for each of so many bytes, read again and again in the same order: a cache that
+        does not hold them all has lost each before it is read again."""
+        return next(1 / rate for size, rate in self.far if amount <= size)
 
     @staticmethod
     def of(isa: Isa, dtype: DType, machine: Machine) -> Core | None:

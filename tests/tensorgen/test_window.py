@@ -384,6 +384,32 @@ def test_tiles_of_large_windows_are_high_too() -> None:
     assert tile_of(task, "avx512").rows == 3
 
 
+@pytest.mark.parametrize("isa", ["avx2", "avx512"])
+@pytest.mark.parametrize(("kernel", "stride"), [(3, 1), (3, 2), (5, 1), (5, 2), (7, 1)])
+def test_a_plane_one_vector_wide_is_one_tile(isa: str, kernel: int, stride: int) -> None:
+    task = window_task(square(7 * stride, kernel, stride, kernel // 2), weighted=True)
+    assert tile_of(task, isa).rows == 7
+
+
+def test_a_plane_one_vector_wide_is_several_tiles_if_it_is_high() -> None:
+    axes = (Spatial(20, 3, 1, 1, 1), Spatial(8, 3, 1, 1, 1))
+    assert 1 < tile_of(window_task(axes, weighted=True), "avx2").rows < 20
+    axes = (Spatial(8, 9, 1, 4, 4), Spatial(8, 9, 1, 4, 4))
+    assert tile_of(window_task(axes, weighted=True), "avx2").rows * 81 <= 400
+
+
+@pytest.mark.parametrize(
+    ("isa", "kernel", "stride", "rows"),
+    [("avx2", 5, 2, 4), ("avx512", 5, 2, 7), ("avx2", 3, 2, 3), ("neon32", 3, 2, 1)],
+)
+def test_weights_that_fill_the_registers_do_not_make_tiles_low(
+    isa: str, kernel: int, stride: int, rows: int
+) -> None:
+    """Tiles of two rows of 5 x 5 windows at stride 2 took 1.25 to 1.35 times as long."""
+    task = window_task(square(56, kernel, stride, kernel // 2), weighted=True)
+    assert tile_of(task, isa).rows == rows
+
+
 def test_more_work_is_estimated_to_take_longer() -> None:
     core = typical_core("avx512")
     cycles = []
