@@ -33,6 +33,8 @@ EVEN_LOADS = 1.5
 TILE_CYCLES = 8.0
 """Cycles of a tile beside its taps: loop control, and the store of each row."""
 
+SPILLED = 1.2
+"""Factor of the estimate for rows that do not fit the registers."""
 
 UNEVEN = 1.1
 """Threads share rows of tiles, too, where planes alone leave one of them with so many times the
@@ -72,20 +74,17 @@ def vector_widths(dialect: VectorDialect) -> tuple[tuple[int, bool], ...]:
 def _tile_rows(window: Window, columns: Sequence[ColumnRun], dialect: VectorDialect) -> int:
     """As many rows as fit the registers, in blocks of about the same height.
 
-    Some that do not fit pay, too: all rows of a plane that is one vector wide, since the next tile
-    of it would read its weights again; and one row less than the window has where the weights of a
-    few columns take most registers, since lower tiles read most of the plane several times.
-    (Measured with 16 registers: planes of 7 x 7 0.70 to 0.92, and 5 x 5 windows at stride 2 0.74 to
-    0.82 of the time of tiles that fit.)
+    All rows of a plane that is one vector wide pay even where they do not fit, since the next tile
+    of it would read its weights again; unless those of a few columns take most registers. (Measured
+    with 16 registers: planes of 7 x 7 took 0.70 to 0.93 of the time of tiles that fit.)
     """
     extent = window.rows.output.extent
-    written_out = MOST_TAPS_OF_A_TILE // window.taps
+    highest = min(MOST_ROWS, MOST_TAPS_OF_A_TILE // window.taps)
     is_narrow = sum(run.vectors for run in columns) == 1
-    if is_narrow and extent <= min(MOST_ROWS, written_out):
-        return extent
     is_crowded = window.weight is not None and 2 * _column_weights(window) > dialect.registers
-    least = min(window.rows.kernel.extent - 1, written_out) if is_crowded else 1
-    blocks = -(-extent // max(most_rows(window, dialect), least, 1))
+    if is_narrow and not is_crowded and extent <= highest:
+        return extent
+    blocks = -(-extent // max(most_rows(window, dialect), 1))
     return -(-extent // blocks)
 
 
@@ -170,7 +169,8 @@ def window_cycles(window: Window, schedule: WindowTile, core: Core) -> float:
     blocks = window.rows.output.extent / rows
     vectors = sum(run.vectors * run.lanes / dialect.lanes for run in schedule.columns)
     repeated = prod(axis.extent for axis in (*window.outer, *window.depth))
-    return tile * blocks * vectors * repeated
+    spilled = SPILLED if rows > most_rows(window, dialect) else 1.0
+    return spilled * tile * blocks * vectors * repeated
 
 
 def _unit(step: int, tap: int) -> int:

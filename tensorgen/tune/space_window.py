@@ -20,7 +20,6 @@ from tensorgen.window import Window
 from tensorgen.window_sketch import (
     MOST_TAPS_OF_A_TILE,
     column_runs,
-    most_rows,
     vector_widths,
     window_cycles,
     window_schedule,
@@ -30,9 +29,6 @@ from tensorgen.window_sketch import (
 MOST_ROWS_TRIED = 8
 """Rows of a tile, at most, whether they fit the registers or not. Higher tiles were at most
 two percent faster, and the compiler's time is that of their text."""
-
-SPILLED = 1.2
-"""Factor of the estimate for rows that do not fit the registers."""
 
 
 def window_space(
@@ -115,8 +111,6 @@ class WindowSpace:
         # The estimate counts lanes; shorter vectors take as long as whole ones.
         lanes = sum(run.vectors * run.lanes for run in schedule.columns)
         cycles *= sum(run.vectors for run in schedule.columns) * self.dialect.lanes / lanes
-        if schedule.rows > most_rows(self.window, self.dialect):
-            cycles *= SPILLED
         moving = sum(self.machine.read_seconds(bytes_moved(self.task), threads))
         met = self.machine.barrier_seconds if threads > 1 else 0.0
         return max(cycles / self.core.frequency, moving) + met
