@@ -189,8 +189,7 @@ class Core:
     def again_cycles(self, amount: float, beside: float) -> float:
         """Cycles in which so many bytes arrive that are read again and again, so many others beside
         them each time: from main memory where the shared cache does not hold all of these."""
-        held = amount + beside <= self.shared_bytes
-        return self.far_cycles(amount) if held else self.memory_cycles(amount)
+        return self.far_cycles(amount, of=amount + beside)
 
     def first_cycles(self, amount: float, of: float = 0.0) -> float:
         """Cycles in which so many bytes of constants, or a part `of` so many, arrive for the first

@@ -11,6 +11,7 @@ Simplification is idempotent, and a term that is already simple is returned as t
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -464,7 +465,7 @@ def simplify(expr: Expr, values: Mapping[Axis, Expr] = NOTHING) -> Expr:
     return (_Replacement(values, simplifier, {}) if values else simplifier).visit(expr)
 
 
-class _Visitor:
+class _Visitor(ABC):
     """What finds the simple form of terms bottom up. An object, since functions that call each
     other from inside another one are a cycle: kernels have thousands of indices, and the collector
     would find them by looking at everything.
@@ -472,9 +473,9 @@ class _Visitor:
 
     __slots__ = ()
 
+    @abstractmethod
     def visit(self, term: Expr) -> Expr:
         """The simple form of a term; itself if it is that."""
-        raise NotImplementedError
 
     def _simple(self, term: Expr) -> Expr:
         if _is_sum(term):
