@@ -68,6 +68,7 @@ class Evolution:
         self._pool: set[Candidate] = set(self._waiting)
         self._bandit = SketchBandit([self._best_estimate(n) for n in range(len(space.sketches))])
         self._pending: dict[Candidate, int] = {}
+        self._evolved: dict[Candidate, float] | None = None
 
     def _best_estimate(self, sketch: int) -> float:
         points = {self._space.random(self._rng, sketch) for _ in range(SAMPLES)}
@@ -79,6 +80,7 @@ class Evolution:
 
     def observe(self, candidate: Candidate, outcome: Outcome) -> None:
         """Remember what came of a candidate."""
+        self._evolved = None
         again = candidate in self._explored.seconds and candidate not in self._pending
         self._pending.pop(candidate, None)
         self._explored.observe(candidate, outcome)
@@ -100,7 +102,9 @@ class Evolution:
 
     def _selected(self, count: int) -> list[Candidate]:
         """So many points of a new generation, by sketch and score, a few of them at random."""
-        ranked = self._ranked(self._evolved())
+        if self._evolved is None:
+            self._evolved = self._generations()
+        ranked = self._ranked(self._evolved)
         chosen: list[Candidate] = []
         closed: set[int] = set()
         while len(chosen) < count:
@@ -127,7 +131,8 @@ class Evolution:
     def _is_hopeless(self, point: Candidate) -> bool:
         """Whether a trial would only tell how slow it is."""
         usual = self._space.estimate(self._space.start)
-        return self._space.estimate(point) > HOPELESS * usual
+        is_slow = self._space.estimate(point) > HOPELESS * usual
+        return is_slow or self._bandit.is_lost(point.sketch)
 
     def _ranked(self, scored: dict[Candidate, float]) -> dict[int, list[Candidate]]:
         """The points that were not proposed, by sketch, those with the best scores first."""
@@ -141,8 +146,9 @@ class Evolution:
             ranked.setdefault(point.sketch, []).append(point)
         return ranked
 
-    def _evolved(self) -> dict[Candidate, float]:
-        """The scores of the points that some generations come by, the best of which are kept."""
+    def _generations(self) -> dict[Candidate, float]:
+        """The scores of the points that some generations come by, the best of which are kept. They
+        serve until something is observed."""
         scored = self._scored(sorted(self._pool, key=_order), {})
         generation = self._first_generation()
         for _ in range(GENERATIONS):

@@ -5,8 +5,8 @@ of it. The function is told where the arrays begin that it reads and writes, how
 them, how often they run, and what conditions depend on besides: parts that differ in that alone are
 the same function. What it does not: choose parts, print functions or change what a kernel does.
 
-What transposes, folds lanes or calls something else stays where it is, and so do vectors that may
-begin before an array, and what has to do with variables around it.
+What transposes, folds lanes or calls something else stays where it is, and so does what has to do
+with variables around it.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from tensorgen.expr import (
 from tensorgen.loop import (
     FIRST_LOOP,
     Allocate,
+    Alternate,
     Buffer,
     Call,
     Declare,
@@ -48,7 +49,7 @@ from tensorgen.loop import (
     VectorStore,
     statements,
 )
-from tensorgen.simplify import Affine, affine
+from tensorgen.simplify import Affine, affine, simplify
 from tensorgen.types import int64
 
 MOST_ROWS_APART = 14
@@ -232,13 +233,13 @@ class _Outline:
                 case Store(buffer=buffer, index=index, value=value):
                     self._note_access(buffer, index)
                     self._note_loads(value)
-                case VectorLoad(buffer=buffer, index=index, first=0):
-                    self._note_access(buffer, index)
+                case VectorLoad(buffer=buffer):
+                    self._note_access(buffer, _first_read(statement))
                 case VectorStore(buffer=buffer, index=index):
                     self._note_access(buffer, index)
                 case Prefetch(buffer=buffer, index=index):
                     self._note_access(buffer, index, hint=True)
-                case MultiplyAdd() | VectorApply():
+                case MultiplyAdd() | VectorApply() | Alternate():
                     pass
                 case _:
                     raise _Unfit
@@ -338,7 +339,11 @@ class _Outline:
             case Store(buffer=buffer, index=index, value=value):
                 array, place = self._place(buffer, index)
                 return replace(statement, buffer=array, index=place, value=self._term(value))
-            case VectorLoad() | VectorStore() | Prefetch():
+            case VectorLoad(buffer=buffer, first=first):
+                array, place = self._place(buffer, _first_read(statement))
+                index = simplify(place - first) if first else place
+                return replace(statement, buffer=array, index=index)
+            case VectorStore() | Prefetch():
                 hint = isinstance(statement, Prefetch)
                 array, place = self._place(statement.buffer, statement.index, hint)
                 return replace(statement, buffer=array, index=place)
@@ -382,6 +387,11 @@ class _Outline:
         if value not in self.known:
             self.known[value] = self._number("fixed", value)
         return _times(self.known[value], 1 if low >= 0 else -1)
+
+
+def _first_read(load: VectorLoad) -> Expr:
+    """The index of the first lane that is read: that of lane 0 may be before the array."""
+    return load.index + load.first if load.first else load.index
 
 
 def _times(term: Expr, factor: int) -> Expr:

@@ -7,8 +7,9 @@ calls, which a compiler is done with soon. What it does not: compile anything.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import groupby
 
 from tensorgen.loop import (
     Allocate,
@@ -44,7 +45,7 @@ def with_parts_apart(kernel: LoopKernel) -> LoopKernel:
     """The kernel, with calls in the place of its parts."""
     allocated = (s.buffer for s in statements(kernel.body) if isinstance(s, Allocate))
     buffers = {buffer.number: buffer for buffer in (*kernel.parameters, *allocated)}
-    return replace(kernel, body=_within(kernel.body, buffers))
+    return replace(kernel, body=_within(kernel.body, buffers, 0.0))
 
 
 def is_frame(body: tuple[Stmt, ...]) -> bool:
@@ -66,66 +67,77 @@ def _is_frame(statement: Stmt) -> bool:
             return False
 
 
-def _within(body: tuple[Stmt, ...], buffers: Mapping[int, Buffer]) -> tuple[Stmt, ...]:
-    return tuple(found for statement in body for found in _replaced(statement, buffers))
+def _within(
+    body: tuple[Stmt, ...], buffers: Mapping[int, Buffer], around: float
+) -> tuple[Stmt, ...]:
+    """A block with calls in the place of its parts; `around` is how much there is to do for each of
+    them in the blocks around it, at most. Neighbours that are no parts are one together."""
+    around = max(around, _work_of_each(body))
+    found: list[Stmt] = []
+    each = ((statement, _replaced(statement, buffers, around)) for statement in body)
+    for is_done, group in groupby(each, key=lambda pair: is_frame(pair[1])):
+        pairs = tuple(group)
+        call: Call | None = None
+        if not is_done:
+            # Sums so short are not worth numbers for their sizes.
+            together = tuple(statement for statement, _ in pairs)
+            if max(sum(map(_work, together)), around) >= LEAST_WORK:
+                call = outlined(together, buffers, sizes=False)
+        found += [s for _, replaced in pairs for s in replaced] if call is None else [call]
+    return tuple(found)
 
 
-def _replaced(statement: Stmt, buffers: Mapping[int, Buffer]) -> tuple[Stmt, ...]:
+def _replaced(statement: Stmt, buffers: Mapping[int, Buffer], around: float) -> tuple[Stmt, ...]:
     match statement:
         case Declare():
-            return _sums_apart(statement, buffers)
+            return _sums_apart(statement, buffers, around)
         case For(kind=LoopKind.PARALLEL, collapse=nested):
-            return (_shared(statement, nested, buffers),)
+            return (_shared(statement, nested, buffers, around),)
         case For():
-            return (_loop(statement, buffers),)
+            # A loop that does nothing but store elements is one call.
+            if _stored(statement) >= LEAST_STORES:
+                call = outlined((statement,), buffers)
+                if call is not None:
+                    return (call,)
+            return (replace(statement, body=_within(statement.body, buffers, around)),)
         case Allocate():
-            return (replace(statement, body=_within(statement.body, buffers)),)
+            return (replace(statement, body=_within(statement.body, buffers, around)),)
         case If(body=body, otherwise=otherwise):
-            body, otherwise = _within(body, buffers), _within(otherwise, buffers)
+            body = _within(body, buffers, around)
+            otherwise = _within(otherwise, buffers, around)
             return (replace(statement, body=body, otherwise=otherwise),)
         case _:
             return (statement,)
 
 
-def _shared(loop: For, nested: int, buffers: Mapping[int, Buffer]) -> For:
+def _shared(loop: For, nested: int, buffers: Mapping[int, Buffer], around: float) -> For:
     """Nested loops that threads share as one: they stay."""
     if nested == 1:
-        return replace(loop, body=_within(loop.body, buffers))
+        return replace(loop, body=_within(loop.body, buffers, around))
     (inner,) = loop.body
     assert isinstance(inner, For), "nested loops that are shared as one"
-    return replace(loop, body=(_shared(inner, nested - 1, buffers),))
+    return replace(loop, body=(_shared(inner, nested - 1, buffers, around),))
 
 
-def _loop(loop: For, buffers: Mapping[int, Buffer]) -> Stmt:
-    """A loop around calls, or a call of the whole loop: where it does nothing but store elements,
-    and where there is too little inside for a call."""
-    if _stored(loop) >= LEAST_STORES and (call := outlined((loop,), buffers)) is not None:
-        return call
-    around = replace(loop, body=_within(loop.body, buffers))
-    if is_frame(around.body) or _work(loop) < LEAST_WORK:
-        return around
-    # Sums so short are not worth numbers for their sizes.
-    call = outlined((loop,), buffers, sizes=False)
-    return around if call is None else call
-
-
-def _sums_apart(declare: Declare, buffers: Mapping[int, Buffer]) -> tuple[Stmt, ...]:
+def _sums_apart(declare: Declare, buffers: Mapping[int, Buffer], around: float) -> tuple[Stmt, ...]:
     """What is done with registers, between what is done without them: hints in front, and what
-    becomes of the sums behind, in the array that they are left in."""
+    becomes of the sums behind, in the array that they are left in. What is little is worth a call
+    where most parts around it are more."""
     start = next((n for n, s in enumerate(declare.body) if not _is_hint(s)), len(declare.body))
     before, block = declare.body[:start], declare.body[start:]
-    around = block[-1] if block else None
+    array = block[-1] if block else None
     behind: tuple[Stmt, ...] = ()
-    if isinstance(around, Allocate):
-        stores = [isinstance(statement, VectorStore) for statement in around.body]
+    if isinstance(array, Allocate):
+        stores = [isinstance(statement, VectorStore) for statement in array.body]
         end = (*stores, False).index(False)
-        block, behind = (*block[:-1], *around.body[:end]), around.body[end:]
+        block, behind = (*block[:-1], *array.body[:end]), array.body[end:]
     part = replace(declare, body=block)
-    call = outlined((part,), buffers) if _work(part) >= LEAST_WORK else None
+    is_worth_it = max(_work(part), around) >= LEAST_WORK
+    call = outlined((part,), buffers) if is_worth_it else None
     if call is None:
         return (declare,)
-    if isinstance(around, Allocate):
-        return (*before, replace(around, body=(call, *_within(behind, buffers))))
+    if isinstance(array, Allocate):
+        return (*before, replace(array, body=(call, *_within(behind, buffers, around))))
     return (*before, call)
 
 
@@ -140,6 +152,27 @@ def _stored(loop: For) -> float:
     inside = statements((loop,))
     stores = all(isinstance(statement, For | If | Store) for statement in inside)
     return _work(loop) * _LANES if stores else 0
+
+
+def _work_of_each(body: Sequence[Stmt]) -> float:
+    """About how many operations a block takes for each time that one of its parts is run."""
+    times = sum(map(_times, body))
+    return sum(map(_work, body)) / times if times else 0.0
+
+
+def _times(statement: Stmt) -> float:
+    """How often parts of a statement are run: blocks of sums, and loops that only store."""
+    match statement:
+        case For(axis=axis, body=body):
+            return 1 if _stored(statement) else axis.extent * sum(map(_times, body))
+        case If(body=body, otherwise=otherwise):
+            return max(sum(map(_times, body)), sum(map(_times, otherwise)))
+        case Allocate(body=body):
+            return sum(map(_times, body))
+        case Declare():
+            return 1
+        case _:
+            return 0
 
 
 def _work(statement: Stmt) -> float:

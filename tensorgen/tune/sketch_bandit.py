@@ -2,8 +2,8 @@
 
 An arm is worth the speed of the best schedule found in it, relative to the best of all, and more
 the fewer trials it has had: an algorithm that cannot win stops costing trials, and one that was
-unlucky is tried again later. Before its first trial an arm is worth what the estimate says. (UCB1:
-Auer, Cesa-Bianchi and Fischer, 2002.)
+unlucky is tried again later, unless it is far behind. Before its first trial an arm is worth what
+the estimate says. (UCB1: Auer, Cesa-Bianchi and Fischer, 2002.)
 """
 
 from __future__ import annotations
@@ -14,6 +14,13 @@ from math import inf, log, sqrt
 
 EXPLORATION = 0.35
 """How much more an arm is worth for the trials that it has not had."""
+
+LOST = 0.4
+"""The speed, relative to the best, of an arm that is far behind."""
+
+ENOUGH, OF_ALL = 4, 1 / 16
+"""Trials that such an arm gets, or this part of all trials: the most promising points of its sketch
+came first."""
 
 
 class SketchBandit:
@@ -36,9 +43,13 @@ class SketchBandit:
 
     def choose(self, pending: Iterable[int] = (), closed: Iterable[int] = ()) -> int | None:
         """The arm that the next trial goes to, where trials of the arms in `pending` are under way;
-        None if all are `closed`."""
+        None if all are `closed` or lost."""
         waiting, shut = Counter(pending), set(closed)
-        open_arms = [arm for arm in range(len(self.trials)) if arm not in shut]
+        open_arms = [
+            arm
+            for arm in range(len(self.trials))
+            if arm not in shut and not self.is_lost(arm, waiting[arm])
+        ]
         total = sum(self.trials) + waiting.total()
 
         def worth(arm: int) -> float:
@@ -46,6 +57,12 @@ class SketchBandit:
             return self._speed(arm) + EXPLORATION * sqrt(log(total + 1) / (had + 1))
 
         return max(open_arms, key=worth, default=None)
+
+    def is_lost(self, arm: int, pending: int = 0) -> bool:
+        """Whether an arm is too far behind for another trial, with those that are under way."""
+        enough = max(ENOUGH, OF_ALL * sum(self.trials))
+        is_known = self.best[arm] < inf or not self.trials[arm]
+        return is_known and self._speed(arm) < LOST and self.trials[arm] + pending >= enough
 
     def _speed(self, arm: int) -> float:
         """The speed of an arm relative to the best: measured, or as the estimates say."""

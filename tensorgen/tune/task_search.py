@@ -255,8 +255,10 @@ class TaskSearch:
     def _proposed(self, count: int) -> list[tuple[Candidate, Schedule]]:
         """Points to try, none of them the one that is the incumbent of the first race."""
         found: list[tuple[Candidate, Schedule]] = []
+        # Strategies begin with that one: to ask for another point alone is to search once more.
+        usual = 0 if self._is_begun or self._space.start in self._figures else 1
         while len(found) < count:
-            proposed = self._strategy.propose(count - len(found))
+            proposed = self._strategy.propose(count + usual - len(found))
             if not proposed:
                 break
             for candidate in proposed:

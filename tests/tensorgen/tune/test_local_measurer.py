@@ -133,8 +133,16 @@ LEAVE = "\n{\n    extern void _exit(int);\n    _exit(3);\n"
 WRITTEN = "\n{\n    ((float *)x)[0] = 7.0f;\n"
 ROAM = """
 {
-    cpu_set_t may;
-    if (sched_getaffinity(0, sizeof may, &may) != 0 || CPU_COUNT(&may) != 1) {
+    extern int sched_getaffinity(int, size_t, void *);
+    unsigned long may[16] = {0};
+    int processors = 0;
+    if (sched_getaffinity(0, sizeof may, may) != 0) {
+        __builtin_trap();
+    }
+    for (int n = 0; n < 16; n++) {
+        processors += __builtin_popcountl(may[n]);
+    }
+    if (processors != 1) {
         __builtin_trap();
     }
 """

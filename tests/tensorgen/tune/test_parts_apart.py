@@ -30,7 +30,7 @@ from tensorgen.loop import (
 )
 from tensorgen.loop_eval import run_kernel
 from tensorgen.lower import lower
-from tensorgen.schedule import RegisterTile, Schedule, VectorSource
+from tensorgen.schedule import RegisterTile, Schedule, VectorSource, WindowTile
 from tensorgen.simplify import affine
 from tensorgen.target import Target, host_target
 from tensorgen.task import Task
@@ -284,6 +284,24 @@ def test_short_sums_stay_in_their_loops() -> None:
     apart = with_parts_apart(kernel)
     [call] = [s for s in statements(apart.body) if isinstance(s, Call)]
     assert any(isinstance(s, For) and s.axis.extent >= 8 for s in statements(call.body))
+
+
+def test_what_is_left_over_is_no_reason_to_compile_the_rest() -> None:
+    """The last rows are little, but there are many tiles for each of them."""
+    tiles = functions(matmul((), 301, 256, 512, constant=(False, True)), tile(6, 2))
+    assert len(tiles) == 2
+    assert functions(matmul((), 300, 256, 512, constant=(False, True)), tile(6, 2)) < tiles
+
+
+@pytest.mark.usefixtures("everything")
+@pytest.mark.parametrize("level", ["x86-64-v4", "x86-64-v3"])
+@pytest.mark.parametrize("name", WINDOWS)
+def test_windows_with_edges_are_functions(name: str, level: str) -> None:
+    """Also where the first lanes of a vector lie before the plane, at every other column."""
+    task = WINDOWS[name]
+    for schedule in drawn(task, level, 1, 4):
+        if isinstance(schedule, WindowTile):
+            assert is_frame(with_parts_apart(lower(task, schedule).kernel).body), schedule
 
 
 def test_indices_are_printed_as_indices() -> None:

@@ -49,7 +49,8 @@ def test_each_strategy_beats_chance(name: str) -> None:
 
 @pytest.mark.parametrize("name", STRATEGY_NAMES)
 def test_no_point_is_proposed_twice(name: str) -> None:
-    space = valleys(extent=4)
+    factors = (1.0, 1.1)
+    space = valleys(extent=4, factors=factors)
     points = set(space.points())
     strategy = made(name, space, 0)
     seen: list[Candidate] = []
@@ -60,7 +61,7 @@ def test_no_point_is_proposed_twice(name: str) -> None:
             failed: list[Outcome] = [
                 NotBuilt("no"), Refused("cc"), Wrong("1"), Crashed("11"), TookTooLong(1.0)
             ]  # fmt: skip
-            timed = Timed(truth(space, candidate))
+            timed = Timed(truth(space, candidate, factors))
             strategy.observe(candidate, failed[number] if number < len(failed) else timed)
     assert len(seen) == len(set(seen))
     assert set(seen) <= points
@@ -114,6 +115,20 @@ def test_sketches_that_cannot_win_stop_costing_trials() -> None:
     assert spent[0] > 100
     assert spent[1] < 20
     assert spent[2] < 10
+
+
+def test_a_search_ends_where_only_sketches_are_left_that_cannot_win() -> None:
+    factors = (1.0, 30.0)
+    space = valleys(extent=3, factors=factors)
+    strategy = Evolution(space, AnalyticalScores(), Random(0))
+    spent = [0, 0]
+    while proposed := strategy.propose(4):
+        for candidate in proposed:
+            spent[candidate.sketch] += 1
+            strategy.observe(candidate, Timed(truth(space, candidate, factors)))
+    points = [point.sketch for point in space.points()]
+    assert spent[0] == points.count(0)
+    assert spent[1] < 7 < points.count(1)
 
 
 def test_failures_of_a_whole_sketch_do_not_end_the_search() -> None:
