@@ -60,10 +60,13 @@ class WindowSpace:
 
     @cached_property
     def heights(self) -> tuple[int, ...]:
-        """Rows that a tile may have."""
+        """Rows that a tile may have: of those that make as many tiles, the least, which make them
+        about equally high. A low last tile is more code for nothing: on seven planes of 14 x 14,
+        8 + 6 rows took 0.88 to 1.12 of the time of 7 + 7, 1.01 on average."""
         extent, taps = self.window.rows.output.extent, self.window.taps
         most = max(min(extent, MOST_ROWS_TRIED, MOST_TAPS_OF_A_TILE // taps), 1)
-        return tuple(sorted({*range(1, most + 1), self.rule.rows}))
+        tiles = (-(-extent // rows) for rows in range(1, most + 1))
+        return tuple(sorted({*(-(-extent // count) for count in tiles), self.rule.rows}))
 
     @cached_property
     def covers(self) -> dict[int, tuple[ColumnRun, ...]]:
