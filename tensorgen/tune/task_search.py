@@ -156,6 +156,7 @@ class TaskSearch:
         self.outcomes: list[Outcome] = []
         self.zero_trial: Schedule = self._space.zero_trial
         self._is_begun = False
+        self._left_over: list[tuple[Candidate, Schedule]] = []
         self.missing: NotMeasured | None = None
 
     @property
@@ -254,8 +255,9 @@ class TaskSearch:
 
     def _proposed(self, count: int) -> list[tuple[Candidate, Schedule]]:
         """Points to try, none of them the one that is the incumbent of the first race."""
-        found: list[tuple[Candidate, Schedule]] = []
-        # Strategies begin with that one: to ask for another point alone is to search once more.
+        found = self._left_over
+        # Most strategies begin with that one: to ask for a single point in its place is to search
+        # once more.
         usual = 0 if self._is_begun or self._space.start in self._figures else 1
         while len(found) < count:
             proposed = self._strategy.propose(count + usual - len(found))
@@ -265,7 +267,8 @@ class TaskSearch:
                 schedule = self._space.schedule(candidate)
                 if candidate != self._space.start and schedule is not None:
                     found.append((candidate, schedule))
-        return found
+        self._left_over = found[count:]
+        return found[:count]
 
     def _observe(self, candidate: Candidate, outcome: Outcome) -> None:
         seconds = seconds_of(outcome)

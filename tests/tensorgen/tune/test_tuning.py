@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from itertools import count
+from itertools import count, pairwise
 from math import inf
 from pathlib import Path
 
@@ -426,6 +426,7 @@ def test_patience_ends_tasks_before_their_trials_do(records: TrialRecords) -> No
 def test_every_search_makes_its_trials(tmp_path: Path, strategy: str, learned: bool) -> None:
     records = TrialRecords(tmp_path / "trials.sqlite")
     work = aimed(records, EqualTrials(), strategy=strategy, learned=learned)
-    list(work.run(StandIn()))
+    made = [step.trials for step in work.run(StandIn())]
     assert records.count() == 32 or strategy == "descent"
+    assert all(after - before <= 8 for before, after in pairwise([0, *made]))
     assert all(s.best_seconds <= truth(s.task, s.zero_trial) for s in work.searches.values())
