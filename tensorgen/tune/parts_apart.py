@@ -45,7 +45,7 @@ def with_parts_apart(kernel: LoopKernel) -> LoopKernel:
     """The kernel, with calls in the place of its parts."""
     allocated = (s.buffer for s in statements(kernel.body) if isinstance(s, Allocate))
     buffers = {buffer.number: buffer for buffer in (*kernel.parameters, *allocated)}
-    return replace(kernel, body=_within(kernel.body, buffers, 0.0))
+    return replace(kernel, body=_within(kernel.body, buffers, worth=False))
 
 
 def is_frame(body: tuple[Stmt, ...]) -> bool:
@@ -67,62 +67,60 @@ def _is_frame(statement: Stmt) -> bool:
             return False
 
 
-def _within(
-    body: tuple[Stmt, ...], buffers: Mapping[int, Buffer], around: float
-) -> tuple[Stmt, ...]:
-    """A block with calls in the place of its parts; `around` is how much there is to do for each of
-    them in the blocks around it, at most. Neighbours that are no parts are one together."""
-    around = max(around, _work_of_each(body))
+def _within(body: tuple[Stmt, ...], buffers: Mapping[int, Buffer], worth: bool) -> tuple[Stmt, ...]:
+    """A block with calls in the place of its parts; `worth` tells that even little is worth one,
+    since most parts of a block around it are more. Neighbours that are no parts are one together.
+    """
+    worth = worth or _work_of_each(body) >= LEAST_WORK
     found: list[Stmt] = []
-    each = ((statement, _replaced(statement, buffers, around)) for statement in body)
+    each = ((statement, _replaced(statement, buffers, worth)) for statement in body)
     for is_done, group in groupby(each, key=lambda pair: is_frame(pair[1])):
         pairs = tuple(group)
         call: Call | None = None
         if not is_done:
             # Sums so short are not worth numbers for their sizes.
             together = tuple(statement for statement, _ in pairs)
-            if max(sum(map(_work, together)), around) >= LEAST_WORK:
+            if worth or sum(map(_work, together)) >= LEAST_WORK:
                 call = outlined(together, buffers, sizes=False)
         found += [s for _, replaced in pairs for s in replaced] if call is None else [call]
     return tuple(found)
 
 
-def _replaced(statement: Stmt, buffers: Mapping[int, Buffer], around: float) -> tuple[Stmt, ...]:
+def _replaced(statement: Stmt, buffers: Mapping[int, Buffer], worth: bool) -> tuple[Stmt, ...]:
     match statement:
         case Declare():
-            return _sums_apart(statement, buffers, around)
+            return _sums_apart(statement, buffers, worth)
         case For(kind=LoopKind.PARALLEL, collapse=nested):
-            return (_shared(statement, nested, buffers, around),)
-        case For():
-            # A loop that does nothing but store elements is one call.
-            if _stored(statement) >= LEAST_STORES:
-                call = outlined((statement,), buffers)
-                if call is not None:
-                    return (call,)
-            return (replace(statement, body=_within(statement.body, buffers, around)),)
-        case Allocate():
-            return (replace(statement, body=_within(statement.body, buffers, around)),)
+            return (_shared(statement, nested, buffers, worth),)
+        case For() if (call := _stores_apart(statement, buffers)) is not None:
+            return (call,)
+        case For() | Allocate():
+            return (replace(statement, body=_within(statement.body, buffers, worth)),)
         case If(body=body, otherwise=otherwise):
-            body = _within(body, buffers, around)
-            otherwise = _within(otherwise, buffers, around)
+            body, otherwise = (_within(block, buffers, worth) for block in (body, otherwise))
             return (replace(statement, body=body, otherwise=otherwise),)
         case _:
             return (statement,)
 
 
-def _shared(loop: For, nested: int, buffers: Mapping[int, Buffer], around: float) -> For:
+def _stores_apart(loop: For, buffers: Mapping[int, Buffer]) -> Call | None:
+    """The call of a loop that does nothing but store elements; None if it does more, or too
+    little."""
+    return outlined((loop,), buffers) if _stored(loop) >= LEAST_STORES else None
+
+
+def _shared(loop: For, nested: int, buffers: Mapping[int, Buffer], worth: bool) -> For:
     """Nested loops that threads share as one: they stay."""
     if nested == 1:
-        return replace(loop, body=_within(loop.body, buffers, around))
+        return replace(loop, body=_within(loop.body, buffers, worth))
     (inner,) = loop.body
     assert isinstance(inner, For), "nested loops that are shared as one"
-    return replace(loop, body=(_shared(inner, nested - 1, buffers, around),))
+    return replace(loop, body=(_shared(inner, nested - 1, buffers, worth),))
 
 
-def _sums_apart(declare: Declare, buffers: Mapping[int, Buffer], around: float) -> tuple[Stmt, ...]:
+def _sums_apart(declare: Declare, buffers: Mapping[int, Buffer], worth: bool) -> tuple[Stmt, ...]:
     """What is done with registers, between what is done without them: hints in front, and what
-    becomes of the sums behind, in the array that they are left in. What is little is worth a call
-    where most parts around it are more."""
+    becomes of the sums behind, in the array that they are left in."""
     start = next((n for n, s in enumerate(declare.body) if not _is_hint(s)), len(declare.body))
     before, block = declare.body[:start], declare.body[start:]
     array = block[-1] if block else None
@@ -132,12 +130,11 @@ def _sums_apart(declare: Declare, buffers: Mapping[int, Buffer], around: float) 
         end = (*stores, False).index(False)
         block, behind = (*block[:-1], *array.body[:end]), array.body[end:]
     part = replace(declare, body=block)
-    is_worth_it = max(_work(part), around) >= LEAST_WORK
-    call = outlined((part,), buffers) if is_worth_it else None
+    call = outlined((part,), buffers) if worth or _work(part) >= LEAST_WORK else None
     if call is None:
         return (declare,)
     if isinstance(array, Allocate):
-        return (*before, replace(array, body=(call, *_within(behind, buffers, around))))
+        return (*before, replace(array, body=(call, *_within(behind, buffers, worth))))
     return (*before, call)
 
 
