@@ -23,11 +23,12 @@ from tensorgen.calibration import calibrated
 from tensorgen.machine import Machine
 from tensorgen.schedule import Schedule
 from tensorgen.task import Task
+from tensorgen.tune.library_race import RACES, Choice, choice
 from tensorgen.tune.local_measurer import LocalMeasurer
 from tensorgen.tune.measurer import Measurer
 from tensorgen.tune.records import TrialRecords
 from tensorgen.tune.task_scheduler import Network
-from tensorgen.tune.task_search import RACES, Choice, TaskSearch, TuneSettings
+from tensorgen.tune.task_search import TaskSearch, TuneSettings
 from tensorgen.tune.trial import setting_of
 from tensorgen.tune.tuning import Tuning
 from tensorgen.version import tasor_version
@@ -182,8 +183,11 @@ def _choices(
 ) -> tuple[Choice, ...]:
     """What is taken of each group of finalists, after races of all of them."""
     entered = [schedule for group in groups for schedule in group]
-    races = [search.begin_race(racer, entered)() for _ in range(RACES)]
-    return tuple(search.choice(races, group) for group in groups)
+    races = [rivals for _ in range(RACES) for rivals in search.begin_race(racer, entered)()]
+    usual = races[-1].zero_trial_seconds if races else inf
+    nothing = Choice(search.zero_trial, usual, usual, False)
+    own = ([rivals for rivals in races if rivals.schedule in group] for group in groups)
+    return tuple(choice(search.zero_trial, raced) if raced else nothing for raced in own)
 
 
 def gain_of(network: Network, choices: Mapping[str, Choice]) -> float:

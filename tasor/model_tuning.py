@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import cache
 from math import inf
 from pathlib import Path
 
@@ -39,6 +40,7 @@ from tensorgen.schedule import Schedule
 from tensorgen.target import TargetError
 from tensorgen.task import Task
 from tensorgen.tune.learning_curve import CurvePoint, History
+from tensorgen.tune.library_race import WORTH, Choice, choice
 from tensorgen.tune.outcome import FAULTS, Tally, seconds_of, tallied
 from tensorgen.tune.records import Miss, TrialRecords
 from tensorgen.tune.task_scheduler import (
@@ -48,11 +50,11 @@ from tensorgen.tune.task_scheduler import (
     Objective,
     TaskState,
 )
-from tensorgen.tune.task_search import USUAL_BATCH, WORTH, Choice, TuneSettings
+from tensorgen.tune.task_search import USUAL_BATCH, TuneSettings
 from tensorgen.tune.task_space import space_of
-from tensorgen.tune.trial import setting_of
+from tensorgen.tune.trial import Setting, setting_of
 from tensorgen.tune.tuning import Progress, Tuning
-from tensorgen.tune.weights_place import weights_place
+from tensorgen.tune.weights_place import WeightsPlace, weights_place
 from tensorgen.types import ShapeError
 from tensorgen.version import tasor_version
 
@@ -375,8 +377,9 @@ def tuned_stages(
 def recorded_stages(
     question: Question, stages: Stages, settings: Settings, path: Path, observer: Observer = SILENT
 ) -> Stages:
-    """One model with the schedules on file that were faster than those with zero trials and are
-    allowed by the settings. Remarks name the kernels that have none. Raises RecordsError."""
+    """One model with the schedules on file that were faster than those with zero trials, in races
+    or, where none was held, in trials, and are allowed by the settings. Remarks name the kernels
+    that have none. Raises RecordsError."""
     records = TrialRecords(path, tell=observer.remarks)
     setting = setting_of(settings.target, settings.threads, tasor_version(), strict=settings.strict)
     found: dict[Task, Schedule] = {}
@@ -385,26 +388,50 @@ def recorded_stages(
     machine = machine_for(stages.graph, settings.target, settings.threads, settings.machine)
     weights = weights_place(machine.traffic, settings.target)
     for task, usual in zip(compilation.tasks, compilation.schedules, strict=True):
-        match records.best(task, setting, weights):
-            case Miss() as miss:
-                misses[str(miss)] += 1
-            case best:
-                trials = records.of_task(task, setting, weights)
-                figures = [seconds_of(t.outcome) for t in trials if t.schedule == usual]
-                if seconds_of(best.outcome) > WORTH * min(figures, default=inf):
-                    continue
-                # Filtered convolutions are on file whatever is asked for now.
-                space = space_of(
-                    task, settings.target, settings.threads, machine,
-                    strict=settings.strict, winograd=settings.winograd,
-                )  # fmt: skip
-                if space.locate(best.schedule) is None:
-                    misses[NOT_ALLOWED] += 1
-                else:
-                    found[task] = best.schedule
+
+        @cache
+        def allows(schedule: Schedule, task: Task = task) -> bool:
+            # Filtered convolutions are on file whatever is asked for now.
+            space = space_of(
+                task, settings.target, settings.threads, machine,
+                strict=settings.strict, winograd=settings.winograd,
+            )  # fmt: skip
+            return space.locate(schedule) is not None
+
+        match _recorded(records, task, usual, setting, weights, allows):
+            case str(reason):
+                misses[reason] += 1
+            case schedule if schedule != usual:
+                found[task] = schedule
     for reason, count in misses.items():
         observer.remarks(
             f"{printable(path.name)}: {count} of {len(compilation.tasks)} kernels are scheduled "
             f"without trials: {reason}; tune the model to have them"
         )
     return _recompiled(question, stages, settings, found, observer)
+
+
+def _recorded(
+    records: TrialRecords,
+    task: Task,
+    usual: Schedule,
+    setting: Setting,
+    weights: WeightsPlace,
+    allows: Callable[[Schedule], bool],
+) -> Schedule | str:
+    """What records say is to be taken instead of the schedule with zero trials, or that one; a line
+    of text where they say nothing. Races of libraries decide, where there were any, and trials
+    otherwise."""
+    on_file = (race.rivals for race in records.races_of(task, setting, weights))
+    races = [r for r in on_file if r.zero_trial == usual and allows(r.schedule)]
+    if races:
+        return choice(usual, races).schedule
+    match records.best(task, setting, weights):
+        case Miss() as miss:
+            return str(miss)
+        case best:
+            trials = records.of_task(task, setting, weights)
+            figures = [seconds_of(t.outcome) for t in trials if t.schedule == usual]
+            if seconds_of(best.outcome) > WORTH * min(figures, default=inf):
+                return usual
+            return best.schedule if allows(best.schedule) else NOT_ALLOWED

@@ -1,10 +1,11 @@
 """Trials on file: an SQLite file with one row a trial, for many tasks and machines.
 
 What it does: keeps trials, each batch a transaction, and finds the best schedule of a task for a
-setting, or says why there is none. What it does not: decide what a figure of another machine is
-worth, or read and write lines of JSON (`records_file`).
+setting, or says why there is none; keeps the races that settled what was taken, too. What it does
+not: decide what a figure of another machine is worth, or read and write lines of JSON
+(`records_file`).
 
-A trial that is on file already is not added again, so that merging files is a union.
+What is on file already is not added again, so that merging files is a union.
 """
 
 from __future__ import annotations
@@ -15,21 +16,28 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, TypeVar
 
 from tensorgen.sqlite_file import PATIENCE_SECONDS, SqliteFile
 from tensorgen.task import Task
 from tensorgen.tune.fields import FieldError, document_in, one_line, shown, whole
 from tensorgen.tune.outcome import Timed, outcome_of, parts_of
+from tensorgen.tune.race_record import RaceRecord, race_of, race_text
 from tensorgen.tune.schedule_text import schedule_of, schedule_text
 from tensorgen.tune.trial import Setting, Trial, weights_of
 from tensorgen.tune.weights_place import WeightsPlace
 
+R = TypeVar("R")
+
 APPLICATION = 0x7A54_0001
 """What a file of trials says it is (`PRAGMA application_id`)."""
 
-SCHEMA = 2
-"""The version of the table (`PRAGMA user_version`). That of 1 did not say where weights were."""
+SCHEMA = 3
+"""The version of the tables (`PRAGMA user_version`). That of 1 did not say where weights were, and
+that of 2 had no races."""
+
+READ_FROM = 2
+"""Files of this version are read as they are, and brought up when they are written to."""
 
 _TABLE = """
 CREATE TABLE trials (
@@ -39,15 +47,18 @@ CREATE TABLE trials (
     seconds REAL, note TEXT NOT NULL, at TEXT NOT NULL)
 """
 _WEIGHTS = "ALTER TABLE trials ADD COLUMN weights TEXT NOT NULL DEFAULT 'far'"
+_RACES = "CREATE TABLE races (digest TEXT PRIMARY KEY, task TEXT NOT NULL, race TEXT NOT NULL)"
 _INDICES = (
     "CREATE INDEX trials_of_task ON trials (task)",
     "CREATE INDEX trials_of_kind ON trials (kind, status)",
 )
+_RACES_INDEX = "CREATE INDEX races_of_task ON races (task)"
 _COLUMNS = (
     "task, target, threads, processor, compiler, version, schedule, status, seconds, note, at, "
     "kind, sizes, weights"
 )
 _INSERT = f"INSERT OR IGNORE INTO trials (digest, {_COLUMNS}) VALUES ({', '.join('?' * 15)})"
+_INSERT_RACE = "INSERT OR IGNORE INTO races (digest, task, race) VALUES (?, ?, ?)"
 _HERE = "target = ? AND threads = ? AND processor = ? AND compiler = ? AND version = ?"
 
 
@@ -104,21 +115,27 @@ class TrialRecords:
         tell: Callable[[str], None] = lambda line: None,
         patience_seconds: float = PATIENCE_SECONDS,
     ) -> None:
-        """Opens a file to write to; makes it if it is not there."""
+        """Opens a file; makes it if it is not there."""
         self.path = Path(path)
         self._tell = tell
         self._file = SqliteFile(self.path, "a file of trials", RecordsError, patience_seconds)
-        if self._version() < SCHEMA:
+        if self._version() < READ_FROM:
             with self._file.writing() as connection:
-                # Another process may have been here in between.
-                version = self._version_in(connection)
-                if version < 1:
-                    for statement in (_TABLE, *_INDICES):
-                        connection.execute(statement)
-                    connection.execute(f"PRAGMA application_id = {APPLICATION}")
-                if version < SCHEMA:
-                    connection.execute(_WEIGHTS)
-                    connection.execute(f"PRAGMA user_version = {SCHEMA}")
+                self._bring_up(connection)
+
+    def _bring_up(self, connection: sqlite3.Connection) -> None:
+        """Has a file the tables of this version. Others may have been here in between."""
+        version = self._version_in(connection)
+        if version < 1:
+            for statement in (_TABLE, *_INDICES):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA application_id = {APPLICATION}")
+        if version < 2:
+            connection.execute(_WEIGHTS)
+        if version < SCHEMA:
+            for statement in (_RACES, _RACES_INDEX):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {SCHEMA}")
 
     def _version(self) -> int:
         """The version of the file's table; 0 without one. A file that may only be read is good for
@@ -145,10 +162,17 @@ class TrialRecords:
 
     def add(self, trials: Iterable[Trial]) -> int:
         """Put trials on file, all or none; how many of them were not there. Raises RecordsError."""
-        rows = [_row(trial) for trial in trials]
+        return self._added(_INSERT, [_row(trial) for trial in trials])
+
+    def add_races(self, races: Iterable[RaceRecord]) -> int:
+        """Put races on file, all or none; how many of them were not there. Raises RecordsError."""
+        return self._added(_INSERT_RACE, [(r.digest, r.task, race_text(r)) for r in races])
+
+    def _added(self, statement: str, rows: Sequence[tuple[object, ...]]) -> int:
         with self._file.writing() as connection:
+            self._bring_up(connection)
             before = connection.total_changes
-            connection.executemany(_INSERT, rows)
+            connection.executemany(statement, rows)
             return connection.total_changes - before
 
     def count(self) -> int:
@@ -167,6 +191,18 @@ class TrialRecords:
         """The trials of a task in a setting, its weights in that place, oldest first."""
         where = f"WHERE task = ? AND {_HERE} AND weights = ? ORDER BY at, digest"
         return self._trials(where, _name(task), *_values(setting), weights.value)
+
+    def all_races(self) -> tuple[RaceRecord, ...]:
+        """Every race, in the order of digests."""
+        return self._races("ORDER BY digest")
+
+    def races_of(
+        self, task: Task | str, setting: Setting, weights: WeightsPlace
+    ) -> tuple[RaceRecord, ...]:
+        """The races of schedules of a task in a setting, its weights in that place, in the order of
+        digests."""
+        races = self._races("WHERE task = ? ORDER BY digest", _name(task))
+        return tuple(r for r in races if (r.setting, r.weights) == (setting, weights))
 
     def best(self, task: Task | str, setting: Setting, weights: WeightsPlace) -> Trial | Miss:
         """The trial of the fastest schedule of a task in a setting, its weights in that place; a
@@ -216,15 +252,30 @@ class TrialRecords:
         return max(timed[least], key=lambda entry: entry[:2])[3]
 
     def _trials(self, where: str, *values: object) -> tuple[Trial, ...]:
+        rows = self._rows(f"SELECT {_COLUMNS} FROM trials {where}", values)
+        return self._read(rows, "trial", _trial)
+
+    def _races(self, where: str, *values: object) -> tuple[RaceRecord, ...]:
+        if self._version() < SCHEMA:
+            return ()
+        rows = self._rows(f"SELECT task, race FROM races {where}", values)
+        return self._read(rows, "race", _race)
+
+    def _rows(self, query: str, values: Sequence[object]) -> list[Sequence[Any]]:
         with self._file.reading() as connection:
-            rows = connection.execute(f"SELECT {_COLUMNS} FROM trials {where}", values).fetchall()
+            return connection.execute(query, values).fetchall()
+
+    def _read(
+        self, rows: Iterable[Sequence[Any]], what: str, read: Callable[[Sequence[Any]], R]
+    ) -> tuple[R, ...]:
+        """What rows say, each of which begins with a task; those that say nothing are told of."""
         found = []
         for row in rows:
             try:
-                found.append(_trial(row))
+                found.append(read(row))
             except FieldError as error:
                 self._tell(
-                    f"{self.path}: expected a trial of task {shown(row[0])}, got a row with "
+                    f"{self.path}: expected a {what} of task {shown(row[0])}, got a row with "
                     f"{one_line(error)}; passed over"
                 )
         return tuple(found)
@@ -269,3 +320,14 @@ def _trial(row: Sequence[Any]) -> Trial:
         schedule_of(document_in(schedule)), outcome_of(status, seconds, note), at, kind,
         tuple(map(int, sizes.split())), weights_of(weights),
     )  # fmt: skip
+
+
+def _race(row: Sequence[Any]) -> RaceRecord:
+    """The race of a row. Raises FieldError."""
+    task, text = row
+    if not isinstance(text, str):
+        raise FieldError("race: expected text, got something else")
+    race = race_of(document_in(text))
+    if race.task != task:
+        raise FieldError(f"race: expected one of that task, got one of {shown(race.task)}")
+    return race

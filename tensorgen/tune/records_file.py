@@ -1,8 +1,8 @@
 """Trials as files that are handed around: lines of JSON, and several files as one.
 
-What it does: writes all trials of a record as lines of JSON, in an order that does not depend on
-when they were made, and adds those of other files, lines of JSON or SQLite, to a record. A line
-that says no trial is named and skipped. What it does not: judge what is in them.
+What it does: writes all trials and races of a record as lines of JSON, in an order that does not
+depend on when they were made, and adds those of other files, lines of JSON or SQLite, to a record.
+A line that says neither is named and skipped. What it does not: judge what is in them.
 """
 
 from __future__ import annotations
@@ -11,24 +11,27 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
+from tensorgen.tune.fields import FieldError, document_in, one_line
+from tensorgen.tune.race_record import RaceRecord, is_race, race_of, race_text
 from tensorgen.tune.records import RecordsError, TrialRecords
-from tensorgen.tune.trial import Trial, TrialError, read_trial, trial_text
+from tensorgen.tune.trial import Trial, trial_of, trial_text
 
 LONGEST_LINE = 1 << 20
 """Bytes of a line; longer ones are no trials."""
 
 _AT_ONCE = 1024
-"""Trials added in one transaction."""
+"""Lines added in one transaction."""
 
 _SQLITE = b"SQLite format 3\0"
 
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """How many trials were added, how many were on file already, and a line for each that was
-    skipped: where, and why."""
+    """How many trials and races were added, how many were on file already, and a line for each that
+    was skipped: where, and why."""
 
     added: int
     known: int
@@ -36,19 +39,19 @@ class Imported:
 
 
 def export_trials(records: TrialRecords, path: Path | str) -> int:
-    """Write every trial as a line of JSON; how many there are.
+    """Write every trial and every race as a line of JSON; how many there are.
 
     The file is there as a whole or as it was before. Raises RecordsError.
     """
     place = Path(path)
-    trials = records.all()
+    lines = [*map(trial_text, records.all()), *map(race_text, records.all_races())]
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(
             "w", encoding="ascii", dir=place.parent, prefix=".", delete=False
         ) as file:
             try:
-                file.writelines(f"{trial_text(trial)}\n" for trial in trials)
+                file.writelines(f"{line}\n" for line in lines)
                 file.flush()
                 os.fsync(file.fileno())
                 os.replace(file.name, place)
@@ -57,14 +60,15 @@ def export_trials(records: TrialRecords, path: Path | str) -> int:
                 raise
     except OSError as error:
         raise RecordsError(
-            f"{place}: expected room for {len(trials)} trials, got {' '.join(str(error).split())}; "
-            "name a file in a folder that has room and that you may write to"
+            f"{place}: expected room for {len(lines)} trials and races, got "
+            f"{' '.join(str(error).split())}; name a file in a folder that has room and that you "
+            "may write to"
         ) from None
-    return len(trials)
+    return len(lines)
 
 
 def import_trials(records: TrialRecords, path: Path | str) -> Imported:
-    """Add the trials of a file, lines of JSON or a file of trials, to a record.
+    """Add the trials and races of a file, lines of JSON or a file of trials, to a record.
 
     Raises RecordsError for a file that cannot be read at all, and for a record that cannot be
     written; what was added before that stays.
@@ -72,18 +76,15 @@ def import_trials(records: TrialRecords, path: Path | str) -> Imported:
     place = Path(path)
     skipped: list[str] = []
     added = seen = 0
-    batch: list[Trial] = []
-    for trial in _trials_of(place, skipped.append):
-        batch.append(trial)
-        seen += 1
-        if len(batch) == _AT_ONCE:
-            added += records.add(batch)
-            batch = []
-    added += records.add(batch)
+    entries = _entries_of(place, skipped.append)
+    while batch := tuple(islice(entries, _AT_ONCE)):
+        seen += len(batch)
+        added += records.add(entry for entry in batch if isinstance(entry, Trial))
+        added += records.add_races(entry for entry in batch if isinstance(entry, RaceRecord))
     return Imported(added, seen - added, tuple(skipped))
 
 
-def _trials_of(path: Path, skip: Callable[[str], None]) -> Iterator[Trial]:
+def _entries_of(path: Path, skip: Callable[[str], None]) -> Iterator[Trial | RaceRecord]:
     try:
         with path.open("rb") as file:
             is_database = file.read(len(_SQLITE)) == _SQLITE
@@ -96,10 +97,14 @@ def _trials_of(path: Path, skip: Callable[[str], None]) -> Iterator[Trial]:
             "can be read"
         ) from None
     if is_database:
-        yield from TrialRecords(path, tell=skip).all()
+        other = TrialRecords(path, tell=skip)
+        yield from other.all()
+        yield from other.all_races()
 
 
-def _lines(path: Path, file: Iterator[bytes], skip: Callable[[str], None]) -> Iterator[Trial]:
+def _lines(
+    path: Path, file: Iterator[bytes], skip: Callable[[str], None]
+) -> Iterator[Trial | RaceRecord]:
     for number, line in enumerate(file, 1):
         if not line.strip():
             continue
@@ -107,6 +112,7 @@ def _lines(path: Path, file: Iterator[bytes], skip: Callable[[str], None]) -> It
             skip(f"{path}:{number}: expected a trial, got {len(line)} bytes in a line; skipped")
             continue
         try:
-            yield read_trial(line.decode("utf-8"))
-        except (TrialError, UnicodeDecodeError) as error:
-            skip(f"{path}:{number}: {' '.join(str(error).split())}; skipped")
+            document = document_in(line.decode("utf-8"))
+            yield race_of(document) if is_race(document) else trial_of(document)
+        except (FieldError, UnicodeDecodeError) as error:
+            skip(f"{path}:{number}: {one_line(error)}; skipped")

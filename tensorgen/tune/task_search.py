@@ -13,10 +13,10 @@ as fast, those that seem best were lucky, and only a second look tells.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, inf
-from statistics import median, median_low
+from statistics import median
 
 from tensorgen.machine import Machine
 from tensorgen.schedule import Schedule
@@ -24,11 +24,12 @@ from tensorgen.target import Target
 from tensorgen.task import Task
 from tensorgen.tune.bound import bound_of
 from tensorgen.tune.intent import Intent, adapt, most_alike, sizes_of
+from tensorgen.tune.library_race import Rivals
 from tensorgen.tune.measurer import Measured, Measurer, NotMeasured
 from tensorgen.tune.outcome import Outcome, Timed, scaled, seconds_of
 from tensorgen.tune.space import Candidate
 from tensorgen.tune.staged import strategy_of
-from tensorgen.tune.strategy import Scores
+from tensorgen.tune.strategy import Scores, Strategy
 from tensorgen.tune.task_scheduler import TaskState
 from tensorgen.tune.task_space import space_of
 from tensorgen.tune.trial import Trial
@@ -36,13 +37,6 @@ from tensorgen.tune.weights_place import weights_place
 
 FINALISTS = 3
 """Schedules that are built as a library builds them, and raced with the one with zero trials."""
-
-WORTH = 0.99
-"""A schedule is taken if it needs at most this part of the time of the one with zero trials."""
-
-RACES = 3
-"""Races of a schedule that is taken, which counts by their median: what disturbs a machine may last
-longer than one race."""
 
 USUAL_BATCH = 16
 """Trials that are measured together."""
@@ -88,31 +82,6 @@ class TuneSettings:
         return replace(state, patience=rounds, enough_trials=self.patience)
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """What tuning settled on: a schedule, its seconds and those of the one with zero trials, raced
-    side by side. They are the same schedule where no other one was faster; `inf` without a race."""
-
-    schedule: Schedule
-    seconds: float
-    zero_trial_seconds: float
-    is_tuned: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Race:
-    """Seconds of schedules that were built as a library builds them and timed side by side: of the
-    one with zero trials and of its rivals, `inf` for one that nobody measured."""
-
-    zero_trial_seconds: float
-    seconds: Mapping[Schedule, float]
-
-    def share(self, schedule: Schedule) -> float:
-        """The part of the time of the one with zero trials that a rival needs."""
-        seconds = self.seconds[schedule]
-        return seconds / self.zero_trial_seconds if seconds < inf else inf
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Begun:
     """A batch that is being measured: what is tried, the candidates that are looked at again behind
@@ -134,7 +103,7 @@ class TaskSearch:
 
     def __init__(
         self, name: str, task: Task, machine: Machine, settings: TuneSettings,
-        scores: Scores, similar: Iterable[Trial],
+        scores: Scores, similar: Sequence[Trial],
     ) -> None:  # fmt: skip
         """The schedule with zero trials goes by the constants of `machine`. `similar` are trials of
         other tasks of the same kind; theirs are the first schedules to be tried."""
@@ -146,10 +115,9 @@ class TaskSearch:
         self._traffic = machine.traffic
         self.weights = weights_place(machine.traffic, settings.target)
         self._scores = scores
-        self._strategy = strategy_of(
-            settings.strategy, self._space, scores, settings.seed, settings.trials,
-            self._seeds(similar),
-        )  # fmt: skip
+        self._settings, self._similar = settings, similar
+        self._strategy: Strategy | None = None
+        self._observed: list[tuple[Candidate, Outcome]] = []
         self._figures: dict[Candidate, list[float]] = {}
         bound = bound_of(task, settings.machine, settings.threads, winograd=settings.winograd)
         self.state = settings.new_state(name, bound.seconds)
@@ -158,6 +126,25 @@ class TaskSearch:
         self._is_begun = False
         self._left_over: list[tuple[Candidate, Schedule]] = []
         self.missing: NotMeasured | None = None
+
+    def _proposer(self) -> Strategy:
+        """The strategy, told all that was observed. It is made when it is first asked: where all
+        trials are on file, it never is."""
+        if self._strategy is None:
+            settings = self._settings
+            self._strategy = strategy_of(
+                settings.strategy, self._space, self._scores, settings.seed, settings.trials,
+                self._seeds(),
+            )  # fmt: skip
+            for candidate, outcome in self._observed:
+                self._strategy.observe(candidate, outcome)
+        return self._strategy
+
+    def _tell_strategy(self, candidate: Candidate, outcome: Outcome) -> None:
+        if self._strategy is None:
+            self._observed.append((candidate, outcome))
+        else:
+            self._strategy.observe(candidate, outcome)
 
     @property
     def _best(self) -> Candidate:
@@ -181,10 +168,10 @@ class TaskSearch:
     def _seconds(self, candidate: Candidate) -> float:
         return median(self._figures[candidate]) if candidate in self._figures else inf
 
-    def _seeds(self, similar: Iterable[Trial]) -> tuple[Candidate, ...]:
+    def _seeds(self) -> tuple[Candidate, ...]:
         sizes = sizes_of(self.task)
         found: dict[Candidate, None] = {}
-        for trial in most_alike(similar, sizes):
+        for trial in most_alike(self._similar, sizes):
             for schedule in adapt(Intent.of(trial), self._space, sizes):
                 candidate = self._space.locate(schedule)
                 if candidate is not None:
@@ -260,7 +247,7 @@ class TaskSearch:
         # once more.
         usual = 0 if self._is_begun or self._space.start in self._figures else 1
         while len(found) < count:
-            proposed = self._strategy.propose(count + usual - len(found))
+            proposed = self._proposer().propose(count + usual - len(found))
             if not proposed:
                 break
             for candidate in proposed:
@@ -272,7 +259,7 @@ class TaskSearch:
 
     def _observe(self, candidate: Candidate, outcome: Outcome) -> None:
         seconds = seconds_of(outcome)
-        self._strategy.observe(candidate, outcome)
+        self._tell_strategy(candidate, outcome)
         if seconds == inf:
             return
         self._scores.observe(self._space, candidate, seconds)
@@ -283,7 +270,7 @@ class TaskSearch:
         if isinstance(outcome, NotMeasured) or seconds_of(outcome) == inf:
             return
         self._figures[candidate].append(seconds_of(outcome))
-        self._strategy.observe(candidate, Timed(self._seconds(candidate)))
+        self._tell_strategy(candidate, Timed(self._seconds(candidate)))
 
     def _ranked(self) -> list[Candidate]:
         """The candidates that have figures, the fastest first."""
@@ -295,31 +282,30 @@ class TaskSearch:
         schedules = map(self._schedule, self._ranked())
         return tuple(s for s in schedules if s != self.zero_trial)[:FINALISTS]
 
-    def begin_race(self, measurer: Measurer, schedules: Iterable[Schedule]) -> Callable[[], Race]:
+    def allows(self, schedule: Schedule) -> bool:
+        """Whether a schedule is one that these settings allow for the task."""
+        return self._space.locate(schedule) is not None
+
+    def begin_race(
+        self, measurer: Measurer, schedules: Iterable[Schedule]
+    ) -> Callable[[], tuple[Rivals, ...]]:
         """Begin to race schedules with the one with zero trials; what is given waits for the
-        result. Raises MeasureError, then or later."""
+        result, which is without those that nobody is left to measure (`missing`). Raises
+        MeasureError, then or later."""
         entered = tuple(dict.fromkeys(schedules))
         if not entered:
-            return lambda: Race(inf, {})
+            return lambda: ()
         measured = measurer.begin(self.task, entered, self.zero_trial, traffic=self._traffic)
 
-        def race() -> Race:
+        def raced() -> tuple[Rivals, ...]:
             found = measured()
             self.missing = self.missing or found.missing
-            seconds = {
-                schedule: inf if isinstance(outcome, NotMeasured) else seconds_of(outcome)
+            if isinstance(found.incumbent, NotMeasured):
+                return ()
+            return tuple(
+                Rivals(schedule, seconds_of(outcome), self.zero_trial, found.incumbent_seconds)
                 for schedule, outcome in zip(entered, found.outcomes, strict=True)
-            }
-            return Race(found.incumbent_seconds, seconds)
+                if not isinstance(outcome, NotMeasured)
+            )
 
-        return race
-
-    def choice(self, races: Sequence[Race], finalists: Sequence[Schedule]) -> Choice:
-        """The fastest of finalists that ran in all these races, if it is worth it."""
-        middle = {one: median_low(race.share(one) for race in races) for one in finalists}
-        winner = min(finalists, key=lambda one: middle[one], default=self.zero_trial)
-        if middle.get(winner, inf) > WORTH:
-            before = races[-1].zero_trial_seconds
-            return Choice(self.zero_trial, before, before, False)
-        race = next(race for race in races if race.share(winner) == middle[winner])
-        return Choice(winner, race.seconds[winner], race.zero_trial_seconds, True)
+        return raced

@@ -17,12 +17,10 @@ from tensorgen.digest import content_digest
 from tensorgen.schedule import Schedule
 from tensorgen.target import Target
 from tensorgen.tune.fields import (
-    FieldError,
-    document_in,
+    Document,
     document_text,
     known_only,
     object_in,
-    one_line,
     text_in,
     unexpected,
     whole,
@@ -36,10 +34,6 @@ _NAMES = (
     "at", "compiler", "kind", "note", "processor", "schedule", "seconds", "sizes", "status",
     "target", "task", "threads", "version", "weights",
 )  # fmt: skip
-
-
-class TrialError(ValueError):
-    """A text says no trial. The message is one line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,30 +144,26 @@ def trial_text(trial: Trial) -> str:
     return document_text(document)
 
 
-def read_trial(text: str) -> Trial:
-    """The trial that `trial_text` wrote. Raises TrialError."""
-    try:
-        document = document_in(text)
-        known_only(document, _NAMES, "trial")
-        sizes = document.get("sizes")
-        if not isinstance(sizes, list):
-            raise unexpected("sizes", "a list of whole numbers", sizes)
-        return Trial(
-            _digest(text_in(document, "task")),
-            text_in(document, "target"),
-            whole_in(document, "threads", 1),
-            text_in(document, "processor"),
-            text_in(document, "compiler"),
-            text_in(document, "version"),
-            schedule_of(object_in(document.get("schedule"), "schedule")),
-            outcome_of(document.get("status"), document.get("seconds"), document.get("note")),
-            text_in(document, "at"),
-            text_in(document, "kind"),
-            tuple(whole(size, f"sizes[{n}]") for n, size in enumerate(sizes)),
-            weights_of(document.get("weights", WeightsPlace.FAR.value)),
-        )
-    except FieldError as error:
-        raise TrialError(one_line(error)) from None
+def trial_of(document: Document) -> Trial:
+    """The trial that `trial_text` wrote. Raises FieldError."""
+    known_only(document, _NAMES, "trial")
+    sizes = document.get("sizes")
+    if not isinstance(sizes, list):
+        raise unexpected("sizes", "a list of whole numbers", sizes)
+    return Trial(
+        task_in(document),
+        text_in(document, "target"),
+        whole_in(document, "threads", 1),
+        text_in(document, "processor"),
+        text_in(document, "compiler"),
+        text_in(document, "version"),
+        schedule_of(object_in(document.get("schedule"), "schedule")),
+        outcome_of(document.get("status"), document.get("seconds"), document.get("note")),
+        text_in(document, "at"),
+        text_in(document, "kind"),
+        tuple(whole(size, f"sizes[{n}]") for n, size in enumerate(sizes)),
+        weights_of(document.get("weights", WeightsPlace.FAR.value)),
+    )
 
 
 def weights_of(value: object) -> WeightsPlace:
@@ -185,7 +175,9 @@ def weights_of(value: object) -> WeightsPlace:
         raise unexpected("weights", f"one of {names}", value) from None
 
 
-def _digest(text: str) -> str:
+def task_in(document: Document) -> str:
+    """The digits of a task's digest that a document is of. Raises FieldError."""
+    text = text_in(document, "task")
     if len(text) != 32 or not set(text) <= set("0123456789abcdef"):
         raise unexpected("task", "the digest of a task, 32 hexadecimal digits", text)
     return text

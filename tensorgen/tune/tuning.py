@@ -21,8 +21,10 @@ from tensorgen.task import Task
 from tensorgen.tune.cost_model import LearnedModel
 from tensorgen.tune.intent import kind_of, sizes_of
 from tensorgen.tune.learning_curve import History, Round
+from tensorgen.tune.library_race import Choice, Rivals, choice, unsettled
 from tensorgen.tune.measurer import Measurer, NotMeasured
 from tensorgen.tune.outcome import Outcome
+from tensorgen.tune.race_record import RaceRecord
 from tensorgen.tune.records import RecordsError, TrialRecords
 from tensorgen.tune.strategy import AnalyticalScores, Scores
 from tensorgen.tune.task_scheduler import (
@@ -36,8 +38,8 @@ from tensorgen.tune.task_scheduler import (
     next_task,
     slopes,
 )
-from tensorgen.tune.task_search import RACES, Begun, Choice, Race, TaskSearch, TuneSettings
-from tensorgen.tune.trial import Setting, Trial, trial_in
+from tensorgen.tune.task_search import Begun, TaskSearch, TuneSettings
+from tensorgen.tune.trial import Setting, Trial, now, trial_in
 
 AHEAD_OF_ITS_OWN = 1
 """Of the batches that are proposed before the one in front of them is measured, so many may be of
@@ -81,10 +83,14 @@ class Tuning:
         self._objective: Objective = TotalLatency() if objective is None else objective
         self._tell = tell
         self._unsaved: list[Trial] = []
+        self._unsaved_races: list[RaceRecord] = []
         self._kinds = {name: kind_of(task) for name, (task, _) in tasks.items()}
         scores: Scores = LearnedModel(settings.seed) if settings.learned else AnalyticalScores()
+        alike = {kind: records.best_of_kind(kind, setting) for kind in set(self._kinds.values())}
         self.searches = {
-            name: TaskSearch(name, task, machine, settings, scores, self._similar(name, task))
+            name: TaskSearch(
+                name, task, machine, settings, scores, _others(alike[self._kinds[name]], task)
+            )
             for name, (task, machine) in tasks.items()
         }
         for search in self.searches.values():
@@ -93,13 +99,6 @@ class Tuning:
         self._clock = clock
         self._recalled = self.states
         self._rounds: list[Round] = []
-
-    def _similar(self, name: str, task: Task) -> Iterator[Trial]:
-        """The best trials of other tasks of its kind."""
-        own = task.digest.hex()
-        for trial in self._records.best_of_kind(self._kinds[name], self._setting):
-            if trial.task != own:
-                yield trial
 
     @property
     def states(self) -> dict[str, TaskState]:
@@ -194,40 +193,78 @@ class Tuning:
             )
             for schedule, outcome in found
         ]  # fmt: skip
+        self._save()
+
+    def _keep_races(self, task: str, found: Sequence[Rivals]) -> None:
+        """Put races on file, but for those in which somebody failed."""
+        search, at = self.searches[task], now()
+        self._unsaved_races += [
+            RaceRecord(search.task.digest.hex(), self._setting, search.weights, rivals, at)
+            for rivals in found
+            if max(rivals.seconds, rivals.zero_trial_seconds) < inf
+        ]
+        self._save()
+
+    def _save(self) -> None:
         try:
             self._records.add(self._unsaved)
-        except RecordsError as error:
-            self._tell(f"{error}; {len(self._unsaved)} trials wait to be kept")
-        else:
             self._unsaved = []
+            self._records.add_races(self._unsaved_races)
+            self._unsaved_races = []
+        except RecordsError as error:
+            waiting = (
+                (len(self._unsaved), "trials"), (len(self._unsaved_races), "races"),
+            )  # fmt: skip
+            counts = " and ".join(f"{count} {what}" for count, what in waiting if count)
+            self._tell(f"{error}; {counts} wait to be kept")
 
     def choices(self, measurer: Measurer) -> dict[str, Choice]:
-        """The schedule of each task, built as a library builds it. Those that win a race have to
-        win again, behind those of all other tasks. Raises MeasureError."""
-        finalists = {name: search.finalists for name, search in self.searches.items()}
-        races: dict[str, list[Race]] = {name: [] for name in finalists}
-        choices: dict[str, Choice] = {}
-        for _ in range(RACES):
-            for name, race in self._raced(measurer, finalists).items():
-                # One that nobody is left to run says nothing of those before it.
-                if not races[name] or race.zero_trial_seconds < inf:
-                    races[name].append(race)
-                choices[name] = self.searches[name].choice(races[name], finalists[name])
-            finalists = {name: (c.schedule,) for name, c in choices.items() if c.is_tuned}
-        return choices
+        """The schedule of each task, built as a library builds it. Races on file are not held
+        again. Those that win a race have to win again, behind those of all other tasks. Raises
+        MeasureError."""
+        races = {name: self._known_races(search) for name, search in self.searches.items()}
+        going = list(races)
+        while going:
+            entered = {
+                name: unsettled(search.zero_trial, search.finalists, races[name])
+                for name, search in self.searches.items()
+                if name in going
+            }
+            found = self._raced(measurer, {name: who for name, who in entered.items() if who})
+            for name, rivals in found.items():
+                races[name] += rivals
+                self._keep_races(name, rivals)
+            # Where nobody is left to measure, what is known decides.
+            going = [name for name, rivals in found.items() if rivals]
+        return {name: choice(s.zero_trial, races[name]) for name, s in self.searches.items()}
+
+    def _known_races(self, search: TaskSearch) -> list[Rivals]:
+        """The races on file with the schedule that a task has without trials."""
+        races = self._records.races_of(search.task, self._setting, search.weights)
+        return [
+            race.rivals
+            for race in races
+            if race.rivals.zero_trial == search.zero_trial and search.allows(race.rivals.schedule)
+        ]
 
     def _raced(
         self, measurer: Measurer, entered: Mapping[str, Sequence[Schedule]]
-    ) -> dict[str, Race]:
+    ) -> dict[str, tuple[Rivals, ...]]:
         """A race for each of these tasks; the compilers are at work on the next ones meanwhile."""
-        waiting: deque[tuple[str, Callable[[], Race]]] = deque()
-        found: dict[str, Race] = {}
+        waiting: deque[tuple[str, Callable[[], tuple[Rivals, ...]]]] = deque()
+        found: dict[str, tuple[Rivals, ...]] = {}
         for name, schedules in entered.items():
             waiting.append((name, self.searches[name].begin_race(measurer, schedules)))
             if len(waiting) > measurer.ahead:
                 first, race = waiting.popleft()
                 found[first] = race()
         return found | {name: race() for name, race in waiting}
+
+
+def _others(trials: Sequence[Trial], task: Task) -> tuple[Trial, ...]:
+    """The trials of other tasks."""
+    own = task.digest.hex()
+    return tuple(trial for trial in trials if trial.task != own)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

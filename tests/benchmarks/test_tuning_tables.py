@@ -15,9 +15,9 @@ from benchmarks.tuning_runs import Prepared, Run, Variant, gain_of, milestones
 from benchmarks.tuning_tables import markdown, mean_shares, median_gains
 from tasor.pipeline import settings_of
 from tensorgen.schedule import Lanes, Loops
+from tensorgen.tune.library_race import Choice
 from tensorgen.tune.staged import STRATEGY_NAMES
 from tensorgen.tune.task_scheduler import Network
-from tensorgen.tune.task_search import Choice
 from tensorgen.typical_machine import typical_machine
 from tests.contraction_tasks import matmul
 from tests.measured_at_once import AtOnce

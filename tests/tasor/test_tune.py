@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from math import inf
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,12 @@ from tasor.pipeline import Observer, Question, settings_of
 from tasor.tune_request import TuneRequest
 from tasor.turns import Timings
 from tensorgen.build import BuildError
+from tensorgen.schedule import Schedule
+from tensorgen.tune.library_race import Rivals
+from tensorgen.tune.outcome import seconds_of
+from tensorgen.tune.race_record import RaceRecord
 from tensorgen.tune.records import TrialRecords
+from tensorgen.tune.trial import Trial, now
 from tests.tasor.small_models import small_model
 
 Command = Callable[..., tuple[int, str, str]]
@@ -73,7 +79,7 @@ def test_a_model_with_trials_computes_the_same(tmp_path: Path) -> None:
 @pytest.fixture
 def any_schedule_wins(monkeypatch: pytest.MonkeyPatch) -> None:
     """Kernels take the fastest of other schedules, faster or not."""
-    monkeypatch.setattr("tensorgen.tune.task_search.WORTH", 1e3)
+    monkeypatch.setattr("tensorgen.tune.library_race.WORTH", 1e3)
 
 
 @pytest.mark.usefixtures("any_schedule_wins")
@@ -118,6 +124,33 @@ def test_the_race_is_between_the_two_libraries(tmp_path: Path) -> None:
     assert len(tuned.race.tuned.turns) == len(tuned.race.zero_trials.turns) == MOST_ROUNDS
     assert min(*tuned.race.tuned.turns, *tuned.race.zero_trials.turns) > 0
     assert (tuned.stages is usual) == (not tuned.race.is_won)
+
+
+def test_races_on_file_decide_what_records_give(tmp_path: Path) -> None:
+    """Not trials, of which the luckiest comes first."""
+    file = tmp_path / "trials.sqlite"
+    plain = tasor.compile(dense_model(), threads=1)
+    tasor.compile(dense_model(), threads=1, trials=6, records=file)
+    records = TrialRecords(file)
+    (usual,) = plain.stages.compilation.schedules
+    timed = [t for t in records.all() if t.schedule != usual and seconds_of(t.outcome) < inf]
+    fast, *_, slow = sorted(timed, key=lambda trial: seconds_of(trial.outcome))
+
+    def taken(*shares: tuple[Trial, float]) -> Schedule:
+        """What is taken if these schedules need such parts of the time of the one with zero
+        trials."""
+        other = TrialRecords(tmp_path / f"{len(list(tmp_path.iterdir()))}.sqlite")
+        other.add(records.all())
+        other.add_races(
+            RaceRecord(t.task, t.setting, t.weights, Rivals(t.schedule, share, usual, 1.0), now())
+            for t, share in shares
+        )
+        model = tasor.compile(dense_model(), threads=1, records=other.path)
+        (schedule,) = model.stages.compilation.schedules
+        return schedule
+
+    assert taken((fast, 0.9), (slow, 0.8)) == slow.schedule
+    assert taken((fast, 1.0), (slow, 1.1)) == usual
 
 
 def test_a_lookup_that_misses_says_why(tmp_path: Path) -> None:

@@ -11,9 +11,9 @@ from tasor.pipeline import Question, run_stages, settings_of
 from tasor.turns import Timings
 from tensorgen.schedule import Lanes, Loops
 from tensorgen.tune.learning_curve import History, Round
+from tensorgen.tune.library_race import Choice
 from tensorgen.tune.outcome import Tally
 from tensorgen.tune.task_scheduler import Finish, Network, TaskState
-from tensorgen.tune.task_search import Choice
 from tests.tasor.small_models import small_model
 
 SETTINGS = settings_of("x86-64-v3", 1)

@@ -18,7 +18,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tensorgen.schedule import Schedule
+from tensorgen.tune.library_race import Rivals
 from tensorgen.tune.outcome import Crashed, Outcome, Slower, Timed
+from tensorgen.tune.race_record import RaceRecord
 from tensorgen.tune.records import Miss, Reason, RecordsError, TrialRecords
 from tensorgen.tune.records_file import export_trials, import_trials
 from tensorgen.tune.trial import Setting, Trial, trial_in, trial_text
@@ -45,6 +47,17 @@ def trial(
     return trial_in(
         setting, task, schedule, outcome, at=at, kind=kind, sizes=(4, 8), weights=weights
     )
+
+
+def race(
+    seconds: float = 0.5,
+    *,
+    task: str = TASK,
+    setting: Setting = HERE,
+    weights: WeightsPlace = FAR,
+) -> RaceRecord:
+    rivals = Rivals(TILE, seconds, LOOPS, 1.0)
+    return RaceRecord(task, setting, weights, rivals, "2026-01-01T00:00:00Z")
 
 
 @pytest.fixture
@@ -124,9 +137,66 @@ def test_a_file_of_the_first_version_is_read_on(tmp_path: Path) -> None:
     with sqlite3.connect(path) as connection:
         connection.execute("ALTER TABLE trials DROP COLUMN weights")
         connection.execute("PRAGMA user_version = 1")
+        connection.execute("DROP TABLE races")
+    connection.close()
     records = TrialRecords(path)
     assert records.add(trials) == 1
     assert set(TrialRecords(path).all()) == set(trials)
+
+
+def without_races(path: Path) -> None:
+    """Makes a file one of the second version."""
+    with sqlite3.connect(path) as connection:
+        connection.execute("DROP TABLE races")
+        connection.execute("PRAGMA user_version = 2")
+    connection.close()
+
+
+def test_a_file_without_races_is_read_as_it_is_and_gets_them(records: TrialRecords) -> None:
+    records.add([trial()])
+    without_races(records.path)
+    content = records.path.read_bytes()
+    again = TrialRecords(records.path)
+    assert again.all() == (trial(),)
+    assert again.races_of(TASK, HERE, FAR) == ()
+    assert records.path.read_bytes() == content
+    assert again.add_races([race()]) == 1
+    assert again.all_races() == (race(),)
+    assert again.all() == (trial(),)
+
+
+def test_races_come_back_and_are_there_once(records: TrialRecords) -> None:
+    races = [race(0.5), race(0.6), race(0.7, weights=NEAR)]
+    elsewhere = [race(setting=replace(HERE, compiler="clang")), race(task=OTHER)]
+    assert records.add_races([*races, *elsewhere]) == 5
+    assert records.add_races(races) == 0
+    assert set(records.races_of(TASK, HERE, FAR)) == set(races[:2])
+    assert records.races_of(TASK, HERE, NEAR) == (races[2],)
+    assert set(records.all_races()) == {*races, *elsewhere}
+    assert records.count() == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("race = '{'", "expected a JSON object"),
+        ("race = x'ff'", "race: expected text"),
+        (f"task = '{OTHER}'", "race: expected one of that task"),
+    ],
+)
+def test_a_row_that_says_no_race_is_told_of_and_passed_over(
+    records: TrialRecords, change: str, said: str
+) -> None:
+    records.add_races([race()])
+    with sqlite3.connect(records.path) as connection:
+        connection.execute(f"UPDATE races SET {change}")
+    connection.close()
+    told: list[str] = []
+    assert TrialRecords(records.path, tell=told.append).all_races() == ()
+    (line,) = told
+    assert line.startswith(f"{records.path}: expected a race of task ")
+    assert said in line
+    assert line.endswith("; passed over")
 
 
 def test_the_best_of_a_kind(records: TrialRecords) -> None:
@@ -149,14 +219,16 @@ def test_the_best_of_a_kind(records: TrialRecords) -> None:
 def test_lines_of_json_and_back(records: TrialRecords, tmp_path: Path) -> None:
     trials = [trial(LOOPS), trial(TILE, Crashed("it\nfell"))]
     records.add(trials)
+    records.add_races([race()])
     path = tmp_path / "sub" / "trials.jsonl"
-    assert export_trials(records, path) == 2
+    assert export_trials(records, path) == 3
     assert [entry.name for entry in path.parent.iterdir()] == ["trials.jsonl"]
     other = TrialRecords(tmp_path / "other.sqlite")
     found = import_trials(other, path)
-    assert (found.added, found.known, found.skipped) == (2, 0, ())
-    assert import_trials(other, path).known == 2
+    assert (found.added, found.known, found.skipped) == (3, 0, ())
+    assert import_trials(other, path).known == 3
     assert set(other.all()) == set(trials)
+    assert other.all_races() == (race(),)
     export_trials(other, tmp_path / "again.jsonl")
     assert (tmp_path / "again.jsonl").read_bytes() == path.read_bytes()
 
@@ -178,9 +250,11 @@ def test_files_of_trials_are_merged(records: TrialRecords, tmp_path: Path) -> No
     records.add([trial(LOOPS), trial(TILE)])
     other = TrialRecords(tmp_path / "other.sqlite")
     other.add([trial(TILE), trial(ROWS)])
+    other.add_races([race()])
     found = import_trials(records, other.path)
-    assert (found.added, found.known, found.skipped) == (1, 1, ())
+    assert (found.added, found.known, found.skipped) == (2, 1, ())
     assert records.count() == 3
+    assert records.all_races() == (race(),)
 
 
 @settings(deadline=None, max_examples=15, suppress_health_check=[HealthCheck.too_slow])
@@ -246,7 +320,7 @@ def test_files_of_others_and_of_the_future_are_refused(
     with sqlite3.connect(records.path) as connection:
         connection.execute("PRAGMA user_version = 9")
     connection.close()
-    assert "one of version 9, where this Tasor reads 2; use a newer Tasor" in refusal(records.path)
+    assert "one of version 9, where this Tasor reads 3; use a newer Tasor" in refusal(records.path)
 
 
 def test_a_row_that_says_no_trial_is_told_of_and_passed_over(records: TrialRecords) -> None:
@@ -304,10 +378,11 @@ PROGRAM = """
 import itertools, resource, signal, sys
 from tensorgen.tune.outcome import Timed
 from tensorgen.tune.records import RecordsError, TrialRecords
-from tensorgen.tune.trial import read_trial
+from tensorgen.tune.fields import document_in
+from tensorgen.tune.trial import trial_of
 from dataclasses import replace
 
-first = read_trial(sys.argv[2])
+first = trial_of(document_in(sys.argv[2]))
 def trial(seconds):
     return replace(first, outcome=Timed(seconds))
 """
@@ -369,7 +444,9 @@ def test_a_full_disk_leaves_the_exported_file_as_it_was(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("tensorgen.tune.records_file.os.fsync", no_room)
-    with pytest.raises(RecordsError, match=r"expected room for 2 trials, got .*No space left"):
+    with pytest.raises(
+        RecordsError, match=r"expected room for 2 trials and races, got .*No space left"
+    ):
         export_trials(records, path)
     assert path.read_bytes() == content
     assert {entry.name for entry in tmp_path.iterdir()} == {"deep", "trials.jsonl"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 
 import pytest
@@ -10,14 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tensorgen.target import Target
+from tensorgen.tune.fields import FieldError, document_in
 from tensorgen.tune.outcome import Timed
 from tensorgen.tune.trial import (
     Trial,
-    TrialError,
     now,
-    read_trial,
     setting_of,
     trial_in,
+    trial_of,
     trial_text,
 )
 from tests.schedules import SCHEDULES
@@ -40,7 +39,7 @@ def test_every_trial_comes_back(trial: Trial) -> None:
     text = trial_text(trial)
     assert text.isascii()
     assert "\n" not in text
-    again = read_trial(text)
+    again = trial_of(document_in(text))
     assert again == trial
     assert again.digest == trial.digest
 
@@ -73,7 +72,7 @@ def test_a_setting_tells_where_figures_are_from() -> None:
     ],
 )
 def test_what_is_no_trial_is_refused(change: dict[str, object], message: str) -> None:
-    with pytest.raises(TrialError) as caught:
-        read_trial(json.dumps({**json.loads(trial_text(TRIAL)), **change}))
+    with pytest.raises(FieldError) as caught:
+        trial_of({**document_in(trial_text(TRIAL)), **change})
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)

@@ -14,6 +14,7 @@ from tensorgen.machine import Machine
 from tensorgen.schedule import RegisterTile, Schedule
 from tensorgen.target import Target
 from tensorgen.task import Task
+from tensorgen.tune.library_race import RACES, Choice
 from tensorgen.tune.measurer import Measured, NotMeasured
 from tensorgen.tune.outcome import seconds_of, tallied
 from tensorgen.tune.records import RecordsError, TrialRecords
@@ -26,7 +27,7 @@ from tensorgen.tune.task_scheduler import (
     Objective,
     TotalLatency,
 )
-from tensorgen.tune.task_search import RACES, SECOND_LOOKS, Choice, Race, TuneSettings
+from tensorgen.tune.task_search import SECOND_LOOKS, TuneSettings
 from tensorgen.tune.trial import Setting, Trial
 from tensorgen.tune.tuning import AHEAD_OF_ITS_OWN, Tuning
 from tensorgen.tune.weights_place import WeightsPlace
@@ -37,6 +38,7 @@ from tests.measured_at_once import Leaving, StandIn, truth
 TARGET = Target.named("x86-64-v3")
 MACHINE = typical_machine(TARGET)
 SETTING = Setting(TARGET.name, 1, "this processor", "gcc 12", "0.2")
+NEAR = WeightsPlace.NEAR
 SMALL, LARGE = (matmul((), n, 48, 32, constant=(False, True)) for n in (8, 96))
 TASKS: dict[str, tuple[Task, Machine]] = {"small": (SMALL, MACHINE), "large": (LARGE, MACHINE)}
 NETWORKS = [Network("first", {"small": 1, "large": 4}), Network("second", {"large": 1})]
@@ -71,22 +73,6 @@ def test_trials_are_spent_kept_and_worth_it(records: TrialRecords) -> None:
         assert choice.seconds == pytest.approx(min(seconds_of(t.outcome) for t in on_file))
 
 
-def test_a_schedule_is_taken_by_the_median_of_its_races(records: TrialRecords) -> None:
-    work = tuning(records, 24)
-    list(work.run(StandIn()))
-    search = work.searches["large"]
-    usual, (slow, fast, *_) = search.zero_trial, search.finalists
-    lucky = Race(1.0, {slow: 0.5, fast: 0.9})
-    later = Race(2.0, {slow: 2.2, fast: 1.8})
-    assert search.choice([lucky], (slow, fast)) == Choice(slow, 0.5, 1.0, True)
-    assert search.choice([lucky, later], (slow,)) == Choice(slow, 0.5, 1.0, True)
-    assert search.choice([lucky, later, later], (slow,)) == Choice(usual, 2.0, 2.0, False)
-    assert search.choice([lucky, later, later], (slow, fast)) == Choice(fast, 0.9, 1.0, True)
-    assert search.choice([later], ()) == Choice(usual, 2.0, 2.0, False)
-    unmeasured = Race(1.0, {slow: inf, fast: inf})
-    assert search.choice([unmeasured], (slow, fast)) == Choice(usual, 1.0, 1.0, False)
-
-
 def test_who_wins_a_race_has_to_win_again(records: TrialRecords) -> None:
     work = tuning(records, 24)
     list(work.run(StandIn()))
@@ -97,6 +83,60 @@ def test_who_wins_a_race_has_to_win_again(records: TrialRecords) -> None:
     everybody = list(finalists.items())
     winners = [(task, 1) for task in finalists]
     assert measurer.batches == [*everybody, *winners * (RACES - 1)]
+
+
+def test_races_on_file_are_not_held_again(records: TrialRecords) -> None:
+    work = tuning(records, 24)
+    list(work.run(StandIn()))
+    choices = work.choices(StandIn(drift=1.01))
+    again, idle = tuning(records, 24), StandIn()
+    list(again.run(idle))
+    assert again.choices(idle) == choices
+    assert idle.batches == []
+
+
+def test_races_that_were_ended_go_on(records: TrialRecords) -> None:
+    """Of two tasks one has raced, and the second races of both are missing."""
+    work = tuning(records, 24)
+    list(work.run(StandIn()))
+    work.choices(Leaving(1, NotMeasured("the worker left")))
+    again, measurer = tuning(records, 24), StandIn(drift=1.01)
+    choices = again.choices(measurer)
+    (first, _), (second, _) = ((s.task, len(s.finalists)) for s in again.searches.values())
+    assert measurer.batches[:2] == [(first, 1), (second, 3)]
+    assert all(choice.is_tuned for choice in choices.values())
+    assert all(len(records.races_of(task, SETTING, NEAR)) == 2 + RACES for task in (SMALL, LARGE))
+
+
+def test_races_against_another_schedule_do_not_count(records: TrialRecords) -> None:
+    """The one with zero trials is another one where a machine has other constants."""
+    work = tuning(records, 24)
+    list(work.run(StandIn()))
+    work.choices(StandIn(drift=1.01))
+    races = [race for task in (SMALL, LARGE) for race in records.races_of(task, SETTING, NEAR)]
+    other = TrialRecords(records.path.parent / "other.sqlite")
+    other.add(records.all())
+    other.add_races(
+        replace(race, rivals=replace(race.rivals, zero_trial=race.rivals.schedule))
+        for race in races
+    )
+    measurer = StandIn()
+    tuning(other, 24).choices(measurer)
+    assert len(measurer.batches) == 2 * RACES
+
+
+def test_who_fails_in_a_race_is_out_and_not_on_file(records: TrialRecords) -> None:
+    work = tuning(records, 24)
+    list(work.run(StandIn()))
+    fastest = {search.finalists[0] for search in work.searches.values()}
+
+    def seconds(task: Task, schedule: Schedule) -> float:
+        return inf if schedule in fastest else truth(task, schedule)
+
+    for name, choice in work.choices(StandIn(seconds=seconds)).items():
+        assert choice.is_tuned
+        assert choice.schedule == work.searches[name].finalists[1]
+    assert not fastest & {race.rivals.schedule for race in records.all_races()}
 
 
 def test_few_trials_are_for_every_task(records: TrialRecords) -> None:
