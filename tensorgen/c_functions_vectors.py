@@ -1,10 +1,10 @@
 """C functions on whole vectors, for what compilers do not make of the scalar functions.
 
 What it does: float32 versions in intrinsics, with the bounds and special values of their scalar
-namesakes, for each instruction set of `vector_spelling`. What it does not: anything that a compiler
-vectorizes as well by itself. AVX-512 scales by a power of two, subnormal results and overflow
-included, in one instruction where others take six; fused multiply-adds let Horner's rule end in a
-single rounding.
+namesakes (but for a sigmoid that is subnormal), for each instruction set of `vector_spelling`. What
+it does not: anything that a compiler vectorizes as well by itself. AVX-512 scales by a power of
+two, subnormal results and overflow included, in one instruction where others take six; fused
+multiply-adds let Horner's rule end in a single rounding.
 """
 
 from __future__ import annotations
@@ -13,13 +13,15 @@ from collections.abc import Iterable, Iterator
 from textwrap import wrap
 
 from tensorgen.c_function import CFunction, c_function, float_literal
-from tensorgen.c_functions_exponential import ERF_LARGE_F32, ERF_SMALL_F32, EXP_F32
+from tensorgen.c_functions_exponential import ERF_DOC, ERF_LARGE_F32, ERF_SMALL_F32, EXP_F32
 from tensorgen.vector_spelling import FOLDED_LANES, VECTOR_SPELLINGS, VectorSpelling
 
 TABLE_LANES = 16
 """Lanes of the vectors that one instruction picks from a table of as many floats."""
 
 _EXP_COEFFICIENTS = (1.0, 1.0, *EXP_F32)
+_EXP_OF_MINUS = tuple(c * (-1.0) ** n for n, c in enumerate(_EXP_COEFFICIENTS))
+"""Of exp(-r) in r."""
 _EXPM1_TWICE = tuple(c * 2.0**n for n, c in enumerate(_EXP_COEFFICIENTS))[1:]
 """Of exp(r) in r, and of (exp(2r) - 1) / r."""
 
@@ -84,13 +86,20 @@ static inline $vector tasor_exp_nonpositive_$t($vector x)
 }
 """
 
+# exp(-x) is infinite from x = -88.4 down: there the quotient is 0, and would be subnormal at best.
 _SIGMOID = """
 static inline $vector tasor_sigmoid_$t($vector x)
 {
     const $vector one = splat(1.0f);
-    const $vector e = tasor_exp_$t(or(x, splat(-0.0f)));
-    const $mask negative = less(x, zeros());
-    return div(choose(negative, e, one), add(one, e));
+    const $vector below = min(splat(80.0f), x);
+    const $vector y = max(splat(-89.0f), below);
+    const $vector shifter = splat($shifter);
+    const $vector sum = fma(y, splat(-1.442695f), shifter);
+    const $vector n = sub(sum, shifter);
+    const $vector high = fma(n, splat(0.693359375f), y);
+    const $vector r = fma(n, splat(-0.00021219444f), high);
+    $polynomial
+    return div(one, add(one, scale_normal(n, sum, p)));
 }
 """
 
@@ -115,25 +124,22 @@ static inline $vector tasor_tanh_$t($vector x)
 }
 """
 
+# Even and odd powers apart: half as long a chain, of which a processor sees only a few at a time.
 _ERF = """
 static inline $vector tasor_erf_$t($vector x)
 {
-    const $vector one = splat(1.0f);
     const $vector sign = splat(-0.0f);
     const $vector y = andnot(sign, x);
-    const $vector bounded = min(splat(3.94f), y);
+    const $vector bounded = min(splat(3.92f), y);
     const $vector z = mul(bounded, bounded);
     $small
-    $large
-    const $vector shifter = splat($shifter);
-    const $vector sum = fma(q, splat(1.442695f), shifter);
-    const $vector n = sub(sum, shifter);
-    const $vector high = fnma(n, splat(0.693359375f), q);
-    const $vector r = fnma(n, splat(-0.00021219444f), high);
-    $exponential
-    const $vector above = sub(one, scale_normal(n, sum, e));
     const $vector below = fma(y, p, y);
-    const $mask is_small = less(y, splat(0.875f));
+    const $vector t = sub(bounded, splat(2.5f));
+    const $vector square = mul(t, t);
+    $even
+    $odd
+    const $vector above = fma(odd, t, even);
+    const $mask is_small = less(y, splat(1.0f));
     const $vector magnitude = choose(is_small, below, above);
     return or(and(sign, x), magnitude);
 }
@@ -320,16 +326,19 @@ def _polynomial(name: str, variable: str, coefficients: Iterable[float]) -> str:
 _FUNCTIONS: tuple[tuple[str, str, float | None], ...] = (
     (_MAX.replace("${name}", "max"), "The greater of x and y; NaN if either is NaN.", 0),
     (_MAX.replace("${name}", "min"), "The lesser of x and y; NaN if either is NaN.", 0),
-    (_SIGMOID, "1 / (1 + exp(-x)), from exp(-|x|), which cannot overflow.", 2.5),
+    (
+        _SIGMOID.replace("$polynomial", _polynomial("p", "r", _EXP_OF_MINUS)),
+        "1 / (1 + exp(-x)); 0 where that is less than half of the least normal number.", 2.5,
+    ),
     (
         _TANH.replace("$polynomial", _polynomial("p", "r", _EXPM1_TWICE)),
         "tanh(x), the magnitude as -e / (2 + e) with e = exp(-2|x|) - 1.", 2.5,
     ),
     (
         _ERF.replace("$small", _polynomial("p", "z", ERF_SMALL_F32))
-        .replace("$large", _polynomial("q", "bounded", (-c for c in ERF_LARGE_F32)))
-        .replace("$exponential", _polynomial("e", "r", _EXP_COEFFICIENTS)),
-        "erf(x): odd polynomial below 7/8, then 1 - exp(polynomial).", 2.0,
+        .replace("$even", _polynomial("even", "square", ERF_LARGE_F32[::2]))
+        .replace("$odd", _polynomial("odd", "square", ERF_LARGE_F32[1::2])),
+        f"erf(x): {ERF_DOC}", 2.0,
     ),
     (
         _QUOTIENT,

@@ -23,7 +23,7 @@ class VectorSpelling:
     elsewhere; `andnot(x, y)` has the bits of y that are not in x. Powers of two: a float n comes
     with its sum with `shifter`, or with `scale_shifter`, whose last bits hold n for `scale`, which
     multiplies by 2**n for every n of a result, subnormal ones included; `power` is 2**n and
-    `scale_normal` multiplies by it, for n from -126 to 127.
+    `scale_normal` multiplies by it, for n from -126 to 127; for 128 what comes may be infinite.
     """
 
     type: str

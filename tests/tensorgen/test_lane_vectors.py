@@ -71,6 +71,10 @@ def test_functions_keep_their_bounds_in_loops(isa: str, tmp_path: Path) -> None:
             (found,) = library.run(number, [x])
             error = np.abs(found - exact) / np.spacing(np.abs(rounded))
         finite = np.isfinite(rounded)
+        if op == "sigmoid":
+            below = exact < np.finfo(np.float32).tiny
+            assert np.all((found[below] >= 0) & (found[below] <= np.finfo(np.float32).tiny))
+            error[below] = 0
         bound = C_FUNCTIONS[f"tasor_{op}_f32"].ulp
         assert bound is not None
         worst = int(np.argmax(np.where(finite, error, 0)))
