@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -33,16 +33,16 @@ from tensorgen.calibration import CalibrationError, calibrate
 from tensorgen.schedule import Schedule
 from tensorgen.target import Target
 from tensorgen.task import Task
-from tensorgen.types import Shape
+from tensorgen.types import Array, Shape
 
 
 @dataclass(frozen=True, slots=True)
 class BenchOptions:
-    """What to measure. Of `suites`, each is a name in SUITES or the path of a model; `target` and
-    `winograd` are those of `tasor.compile`. With `trials` Tasor takes part once more, tuned by so
-    many for each kernel, or, if they are 0, by those in the file `records`. With `peak`, plain
-    multiply-adds and those of a fed tile take their turns, too, and shares of the peaks are of what
-    these reached."""
+    """What to measure. Of `suites`, each is a name in SUITES or the path of a model, for which
+    `shapes` and `bindings` fix inputs, those that it has; `target` and `winograd` are those of
+    `tasor.compile`. With `trials` Tasor takes part once more, tuned by so many for each kernel, or,
+    if they are 0, by those in the file `records`. With `peak`, plain multiply-adds and those of a
+    fed tile take their turns, too, and shares of the peaks are of what these reached."""
 
     suites: tuple[str, ...]
     threads: tuple[int, ...]
@@ -57,6 +57,7 @@ class BenchOptions:
     trials: int | None = None
     records: Path | None = None
     peak: bool = False
+    bindings: Mapping[str, Array] = field(default_factory=dict)
 
 
 def checked_engines(against: Sequence[str], *, tuned: bool = False) -> tuple[str, ...]:
@@ -115,7 +116,7 @@ def sources_of(options: BenchOptions) -> tuple[Source, ...]:
         if suite in SUITES:
             found += sources(suite, options.batches, only)
         else:
-            found += [_model_source(Path(suite), options.shapes)]
+            found += [_model_source(Path(suite), options.shapes, options.bindings)]
     if not found:
         raise UsageError(
             f"--only: expected a case of the suite, got none that matches "
@@ -124,7 +125,7 @@ def sources_of(options: BenchOptions) -> tuple[Source, ...]:
     return tuple(found)
 
 
-def _model_source(path: Path, shapes: Mapping[str, Shape]) -> Source:
+def _model_source(path: Path, shapes: Mapping[str, Shape], bindings: Mapping[str, Array]) -> Source:
     def write(target: Path) -> Case:
         try:
             model = onnx.load(path)
@@ -138,8 +139,9 @@ def _model_source(path: Path, shapes: Mapping[str, Shape]) -> Source:
                 f"model {printable(path)!r}: expected an ONNX model, got other or truncated data"
             ) from error
         names = {value.name for value in graph_inputs(model)}
-        own = {name: shape for name, shape in shapes.items() if name in names}
-        return write_case(target, model, name=path.stem, group="models", shapes=own)
+        own = {name: shape for name, shape in shapes.items() if name in names - bindings.keys()}
+        bound = {name: array for name, array in bindings.items() if name in names}
+        return write_case(target, model, name=path.stem, group="models", shapes=own, bindings=bound)
 
     return Source(path.stem, write)
 

@@ -17,7 +17,7 @@ from typing import Annotated
 import typer
 
 from tasor.errors import EXIT_NO
-from tasor.options import named_shapes
+from tasor.options import named_arrays, named_shapes
 from tasor.output_file import check_file_place, write_file
 from tasor.reporter import Reporter, Verbosity
 from tasor.terminal import draw, print_line
@@ -74,6 +74,10 @@ def bench(
     shape: Annotated[
         list[str],
         typer.Option("--shape", metavar="NAME=1,3,224,224", help="the shape of an input"),
+    ] = [],  # noqa: B006
+    bind: Annotated[
+        list[str],
+        typer.Option("--bind", metavar="NAME=x.npy", help="fix an input to a value"),
     ] = [],  # noqa: B006
     target: Annotated[
         str, typer.Option("--target", metavar="T", help="what Tasor compiles for; runs here")
@@ -135,6 +139,7 @@ def bench(
         only=only,
         engines=checked_engines(against, tuned=trials is not None),
         shapes=named_shapes(shape),
+        bindings=named_arrays(bind, "--bind"),
         target=target,
         winograd=not no_winograd,
         seconds=seconds,

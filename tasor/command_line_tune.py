@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from tasor.errors import UsageError
-from tasor.options import named_numbers, named_shapes
+from tasor.options import named_arrays, named_numbers, named_shapes
 from tasor.output_file import check_file_place, write_file
 from tasor.pipeline import Question, checked_shapes, library_name, settings_of
 from tasor.reporter import Reporter, Verbosity
@@ -36,6 +36,10 @@ def tune(
     shape: Annotated[
         list[str],
         typer.Option("--shape", metavar="NAME=1,3,224,224", help="the shape of models' inputs"),
+    ] = [],  # noqa: B006
+    bind: Annotated[
+        list[str],
+        typer.Option("--bind", metavar="NAME=x.npy", help="fix models' inputs to a value"),
     ] = [],  # noqa: B006
     target: Annotated[
         str, typer.Option("--target", metavar="T", help="what the C is to run on")
@@ -119,7 +123,8 @@ def tune(
         if file is not None:
             check_file_place(file)
     shapes = checked_shapes(named_shapes(shape))
-    questions = [Question(model, library_name(model), shapes) for model in models]
+    bindings = named_arrays(bind, "--bind")
+    questions = [Question(model, library_name(model), shapes, bindings) for model in models]
     request = TuneRequest(
         trials,
         records,

@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 import numpy as np
 import onnx
-from onnx import helper
+from onnx import helper, numpy_helper
 
 from graphopt.graph import Graph
 from graphopt.index_domains import index_domains
@@ -116,6 +116,33 @@ def with_static_shapes(model: onnx.ModelProto, shapes: Mapping[str, Shape]) -> o
     return fixed
 
 
+def with_constants(model: onnx.ModelProto, bindings: Mapping[str, Array]) -> onnx.ModelProto:
+    """A copy of `model` whose inputs in `bindings` are constants, so that every engine knows them.
+
+    Raises CaseError for an input that does not exist, a value of another type, and as
+    `static_shape` does for one of another shape.
+    """
+    declared = {value.name: value for value in graph_inputs(model)}
+    fixed = onnx.ModelProto()
+    fixed.CopyFrom(model)
+    for name, array in bindings.items():
+        if name not in declared:
+            names = ", ".join(map(repr, declared))
+            raise CaseError(f"bindings: expected names among {names}, got {name!r}")
+        element = declared[name].type.tensor_type.elem_type
+        dtype = helper.tensor_dtype_to_np_dtype(element)
+        if array.dtype != dtype:
+            raise CaseError(
+                f"input {name!r}: expected a value of {dtype}, got {array.dtype}; convert it"
+            )
+        static_shape(declared[name], {name: array.shape})
+        fixed.graph.initializer.append(numpy_helper.from_array(array, name))
+    kept = [value for value in fixed.graph.input if value.name not in bindings]
+    del fixed.graph.input[:]
+    fixed.graph.input.extend(kept)
+    return fixed
+
+
 def sample_inputs(
     model: onnx.ModelProto, *, seed: int = 0, domains: Mapping[str, int] = MappingProxyType({})
 ) -> tuple[tuple[str, Array], ...]:
@@ -170,15 +197,17 @@ def write_case(
     name: str,
     group: str,
     shapes: Mapping[str, Shape] | None = None,
+    bindings: Mapping[str, Array] = MappingProxyType({}),
     inputs: tuple[tuple[str, Array], ...] | None = None,
     flops: int | None = None,
 ) -> Case:
-    """Write `model` with static shapes to `path`.
+    """Write `model` with static shapes to `path`; inputs in `bindings` are constants there.
 
     Inputs are drawn where none are given; `flops` are those of the graph's contractions where none
     are given. Nothing is known of the work of a model that Tasor refuses.
     """
-    fixed = with_static_shapes(model, {} if shapes is None else shapes)
+    bound = with_constants(model, bindings)
+    fixed = with_static_shapes(bound, {} if shapes is None else shapes)
     graph = _imported(fixed)
     if inputs is None:
         inputs = sample_inputs(fixed, domains={} if graph is None else domains_of(graph))

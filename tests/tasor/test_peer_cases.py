@@ -8,9 +8,16 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
-from tasor.peer_cases import CaseError, sample_inputs, with_static_shapes, write_case
+from tasor.peer_cases import (
+    CaseError,
+    sample_inputs,
+    with_constants,
+    with_static_shapes,
+    write_case,
+)
+from tensorgen.types import Array
 
 
 def model(
@@ -60,6 +67,39 @@ def test_shapes_that_do_not_fit_are_refused(
 ) -> None:
     with pytest.raises(CaseError, match=message):
         with_static_shapes(model(*sizes), shapes)
+
+
+def test_bound_inputs_are_constants_for_everyone(tmp_path: Path) -> None:
+    original = model("n", 3)
+    before = original.SerializeToString()
+    value = np.arange(6, dtype=np.float32).reshape(2, 3)
+    case = write_case(
+        tmp_path / "m.onnx", original, name="case", group="group", bindings={"x": value}
+    )
+    assert case.shapes == {}
+    written = onnx.load(tmp_path / "m.onnx")
+    onnx.checker.check_model(written, full_check=True)
+    constants = {tensor.name: tensor for tensor in written.graph.initializer}
+    np.testing.assert_array_equal(numpy_helper.to_array(constants["x"]), value)
+    assert original.SerializeToString() == before
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("z", np.zeros((2, 3), np.float32), "bindings: expected names among 'x', got 'z'"),
+        ("x", np.zeros((2, 3)), "input 'x': expected a value of float32, got float64; convert it"),
+        (
+            "x",
+            np.zeros((2, 4), np.float32),
+            r"expected a shape that fits \(None, 3\), got \(2, 4\)",
+        ),
+        ("w", np.zeros(1, np.float32), "bindings: expected names among 'x', got 'w'"),
+    ],
+)
+def test_values_that_do_not_fit_are_refused(name: str, value: Array, message: str) -> None:
+    with pytest.raises(CaseError, match=message):
+        with_constants(model("n", 3), {name: value})
 
 
 def test_names_with_newlines_stay_on_one_line() -> None:

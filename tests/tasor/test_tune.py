@@ -13,6 +13,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import tasor
+from tasor.command_bench import BenchOptions, sources_of
 from tasor.compiled_model import CompiledModel
 from tasor.model_race import MOST_ROUNDS, ModelRace
 from tasor.model_tuning import FailedModel, TunedModel, compiled_or_failed, tuned_models
@@ -220,6 +221,38 @@ def test_models_are_tuned_together_and_one_that_fails_stops_none(
     assert page.count('class="latency"') == 6
     assert "broken" in out
     assert "times as fast" in out
+
+
+def test_inputs_that_a_model_needs_to_know_are_bound(
+    tasor_command: Command, tmp_path: Path
+) -> None:
+    """Of a shape that is an input nothing is known otherwise."""
+    graph = helper.make_graph(
+        [helper.make_node("Reshape", ["x", "s"], ["r"]), helper.make_node("Exp", ["r"], ["y"])],
+        "reshaped",
+        [
+            helper.make_tensor_value_info("x", TensorProto.FLOAT, [4, 6]),
+            helper.make_tensor_value_info("s", TensorProto.INT64, [2]),
+        ],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    onnx.save_model(model, tmp_path / "m.onnx")
+    np.save(tmp_path / "s.npy", np.array([3, 8]))
+    words = ("tune", str(tmp_path / "m.onnx"), "--trials", "0", "--threads", "1", "-q")
+    code, _, err = tasor_command(*words)
+    assert code != 0
+    assert "'s'" in err
+    result = tmp_path / "result.json"
+    bound = ("--bind", f"s={tmp_path / 's.npy'}", "--json", str(result))
+    assert tasor_command(*words, *bound)[0] == 0
+    assert len(json.loads(result.read_text())["models"]) == 1
+    options = BenchOptions(
+        (str(tmp_path / "m.onnx"),), (1,), (1,), "", ("tasor",), {}, "host", True, 0.1, 1,
+        bindings={"s": np.array([3, 8]), "not of this model": np.zeros(1)},
+    )  # fmt: skip
+    (source,) = sources_of(options)
+    assert source.write(tmp_path / "case.onnx").shapes == {"x": (4, 6)}
 
 
 def test_nothing_to_tune_is_an_error(tasor_command: Command, tmp_path: Path) -> None:
