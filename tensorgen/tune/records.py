@@ -169,6 +169,8 @@ class TrialRecords:
         return self._added(_INSERT_RACE, [(r.digest, r.task, race_text(r)) for r in races])
 
     def _added(self, statement: str, rows: Sequence[tuple[object, ...]]) -> int:
+        if not rows:
+            return 0
         with self._file.writing() as connection:
             self._bring_up(connection)
             before = connection.total_changes

@@ -93,9 +93,13 @@ class Tuning:
             )
             for name, (task, machine) in tasks.items()
         }
-        for search in self.searches.values():
+        self._races: dict[str, list[Rivals]] = {}
+        for name, search in self.searches.items():
             known = records.of_task(search.task, setting, search.weights)
             search.recall(known, settings.batch)
+            self._races[name] = _that_count(
+                search, records.races_of(search.task, setting, search.weights)
+            )
         self._clock = clock
         self._recalled = self.states
         self._rounds: list[Round] = []
@@ -222,30 +226,19 @@ class Tuning:
         """The schedule of each task, built as a library builds it. Races on file are not held
         again. Those that win a race have to win again, behind those of all other tasks. Raises
         MeasureError."""
-        races = {name: self._known_races(search) for name, search in self.searches.items()}
-        going = list(races)
+        going = dict(self.searches)
         while going:
             entered = {
-                name: unsettled(search.zero_trial, search.finalists, races[name])
-                for name, search in self.searches.items()
-                if name in going
+                name: unsettled(search.zero_trial, search.finalists, self._races[name])
+                for name, search in going.items()
             }
             found = self._raced(measurer, {name: who for name, who in entered.items() if who})
             for name, rivals in found.items():
-                races[name] += rivals
+                self._races[name] += rivals
                 self._keep_races(name, rivals)
             # Where nobody is left to measure, what is known decides.
-            going = [name for name, rivals in found.items() if rivals]
-        return {name: choice(s.zero_trial, races[name]) for name, s in self.searches.items()}
-
-    def _known_races(self, search: TaskSearch) -> list[Rivals]:
-        """The races on file with the schedule that a task has without trials."""
-        races = self._records.races_of(search.task, self._setting, search.weights)
-        return [
-            race.rivals
-            for race in races
-            if race.rivals.zero_trial == search.zero_trial and search.allows(race.rivals.schedule)
-        ]
+            going = {name: self.searches[name] for name, rivals in found.items() if rivals}
+        return {name: choice(s.zero_trial, self._races[name]) for name, s in self.searches.items()}
 
     def _raced(
         self, measurer: Measurer, entered: Mapping[str, Sequence[Schedule]]
@@ -259,6 +252,15 @@ class Tuning:
                 first, race = waiting.popleft()
                 found[first] = race()
         return found | {name: race() for name, race in waiting}
+
+
+def _that_count(search: TaskSearch, races: Sequence[RaceRecord]) -> list[Rivals]:
+    """The races with the schedule that a task has without trials, of those that are allowed."""
+    return [
+        race.rivals
+        for race in races
+        if race.rivals.zero_trial == search.zero_trial and search.allows(race.rivals.schedule)
+    ]
 
 
 def _others(trials: Sequence[Trial], task: Task) -> tuple[Trial, ...]:

@@ -17,6 +17,7 @@ from tensorgen.task import Task
 from tensorgen.tune.library_race import RACES, Choice
 from tensorgen.tune.measurer import Measured, NotMeasured
 from tensorgen.tune.outcome import seconds_of, tallied
+from tensorgen.tune.race_record import RaceRecord
 from tensorgen.tune.records import RecordsError, TrialRecords
 from tensorgen.tune.staged import STRATEGY_NAMES
 from tensorgen.tune.task_scheduler import (
@@ -241,6 +242,25 @@ def test_a_file_that_is_locked_for_a_while_gets_its_trials_later(
         f"trials.sqlite: expected a file to write to, got one that is locked; {calls[0]} trials "
         "wait to be kept"
     ]
+
+
+def test_a_file_that_is_locked_in_the_end_costs_the_races_and_no_choice(
+    records: TrialRecords, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def locked(self: TrialRecords, *_: object) -> tuple[RaceRecord, ...]:
+        raise RecordsError("trials.sqlite: expected a file of trials, got one that is locked")
+
+    told: list[str] = []
+    settings = TuneSettings(TARGET, 1, MACHINE, 16, batch=8)
+    work = Tuning(TASKS, NETWORKS, settings, records, SETTING, tell=told.append)
+    list(work.run(StandIn()))
+    for name in ("add_races", "races_of", "of_task"):
+        monkeypatch.setattr(TrialRecords, name, locked)
+    assert all(choice.is_tuned for choice in work.choices(StandIn()).values())
+    assert told[0].endswith("; 3 races wait to be kept")
+    monkeypatch.undo()
+    assert records.count() == 32
+    assert records.all_races() == ()
 
 
 def test_a_task_whose_every_candidate_fails_keeps_its_schedule(records: TrialRecords) -> None:
