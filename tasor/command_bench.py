@@ -112,11 +112,12 @@ def sources_of(options: BenchOptions) -> tuple[Source, ...]:
             "name one"
         )
     found: list[Source] = []
+    one = sum(suite not in SUITES for suite in options.suites) == 1
     for suite in options.suites:
         if suite in SUITES:
             found += sources(suite, options.batches, only)
         else:
-            found += [_model_source(Path(suite), options.shapes, options.bindings)]
+            found += [_model_source(Path(suite), options.shapes, options.bindings, one)]
     if not found:
         raise UsageError(
             f"--only: expected a case of the suite, got none that matches "
@@ -125,7 +126,11 @@ def sources_of(options: BenchOptions) -> tuple[Source, ...]:
     return tuple(found)
 
 
-def _model_source(path: Path, shapes: Mapping[str, Shape], bindings: Mapping[str, Array]) -> Source:
+def _model_source(
+    path: Path, shapes: Mapping[str, Shape], bindings: Mapping[str, Array], one: bool
+) -> Source:
+    """A model file. Where it is not the only `one`, inputs may be those of another one."""
+
     def write(target: Path) -> Case:
         try:
             model = onnx.load(path)
@@ -139,9 +144,11 @@ def _model_source(path: Path, shapes: Mapping[str, Shape], bindings: Mapping[str
                 f"model {printable(path)!r}: expected an ONNX model, got other or truncated data"
             ) from error
         names = {value.name for value in graph_inputs(model)}
-        own = {name: shape for name, shape in shapes.items() if name in names - bindings.keys()}
-        bound = {name: array for name, array in bindings.items() if name in names}
-        return write_case(target, model, name=path.stem, group="models", shapes=own, bindings=bound)
+        return write_case(
+            target, model, name=path.stem, group="models",
+            shapes={name: shape for name, shape in shapes.items() if one or name in names},
+            bindings={name: array for name, array in bindings.items() if one or name in names},
+        )  # fmt: skip
 
     return Source(path.stem, write)
 

@@ -207,7 +207,8 @@ def write_case(
     are given. Nothing is known of the work of a model that Tasor refuses.
     """
     bound = with_constants(model, bindings)
-    fixed = with_static_shapes(bound, {} if shapes is None else shapes)
+    wanted = {} if shapes is None else shapes
+    fixed = with_static_shapes(bound, {n: s for n, s in wanted.items() if n not in bindings})
     graph = _imported(fixed)
     if inputs is None:
         inputs = sample_inputs(fixed, domains={} if graph is None else domains_of(graph))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from math import inf
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from tasor.command_bench import BenchOptions, sources_of
 from tasor.compiled_model import CompiledModel
 from tasor.model_race import MOST_ROUNDS, ModelRace
 from tasor.model_tuning import FailedModel, TunedModel, compiled_or_failed, tuned_models
+from tasor.peer_cases import CaseError
 from tasor.pipeline import Observer, Question, settings_of
 from tasor.tune_request import TuneRequest
 from tasor.turns import Timings
@@ -247,12 +249,20 @@ def test_inputs_that_a_model_needs_to_know_are_bound(
     bound = ("--bind", f"s={tmp_path / 's.npy'}", "--json", str(result))
     assert tasor_command(*words, *bound)[0] == 0
     assert len(json.loads(result.read_text())["models"]) == 1
+    path = str(tmp_path / "m.onnx")
     options = BenchOptions(
-        (str(tmp_path / "m.onnx"),), (1,), (1,), "", ("tasor",), {}, "host", True, 0.1, 1,
-        bindings={"s": np.array([3, 8]), "not of this model": np.zeros(1)},
+        (path,), (1,), (1,), "", ("tasor",), {"s": (2,)}, "host", True, 0.1, 1,
+        bindings={"s": np.array([3, 8])},
     )  # fmt: skip
     (source,) = sources_of(options)
     assert source.write(tmp_path / "case.onnx").shapes == {"x": (4, 6)}
+    # Of several models each takes what it has; a name that the only one lacks is a mistake.
+    strange = replace(options, bindings={**options.bindings, "z": np.zeros(1)})
+    (source,) = sources_of(strange)
+    with pytest.raises(CaseError, match="bindings: expected names among 'x', 's', got 'z'"):
+        source.write(tmp_path / "case.onnx")
+    for source in sources_of(replace(strange, suites=(path, path))):
+        assert source.write(tmp_path / "case.onnx").shapes == {"x": (4, 6)}
 
 
 def test_nothing_to_tune_is_an_error(tasor_command: Command, tmp_path: Path) -> None:
