@@ -71,7 +71,6 @@ def _x86(prefix: str) -> dict[str, str]:
         **{name: f"{prefix}_{name}_ps({{0}}, {{1}})" for name in two},
         **{word: f"{prefix}_{name}_ps({{0}}, {{1}}, {{2}})" for word, name in fused.items()},
         "splat": f"{prefix}_set1_ps({{0}})",
-        "zeros": f"{prefix}_setzero_ps()",
         "sqrt": f"{prefix}_sqrt_ps({{0}})",
         "max_number": f"{prefix}_max_ps({{1}}, {{0}})",
     }

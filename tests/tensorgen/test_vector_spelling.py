@@ -15,10 +15,12 @@ AVX2 = VECTOR_SPELLINGS["avx2"]
 
 
 def test_words_are_spelled_wherever_they_stand() -> None:
-    text = "const v y = choose(less(x, zeros()), fma(x, splat(2.0f), tasor_max_f32x8(x, y)), x);"
+    text = (
+        "const v y = choose(less(x, splat(0.0f)), fma(x, splat(2.0f), tasor_max_f32x8(x, y)), x);"
+    )
     assert AVX2.expanded(text) == (
         "const v y = _mm256_blendv_ps(x, _mm256_fmadd_ps(x, _mm256_set1_ps(2.0f), "
-        "tasor_max_f32x8(x, y)), _mm256_cmp_ps(x, _mm256_setzero_ps(), _CMP_LT_OQ));"
+        "tasor_max_f32x8(x, y)), _mm256_cmp_ps(x, _mm256_set1_ps(0.0f), _CMP_LT_OQ));"
     )
 
 
