@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from functools import cache
+from functools import lru_cache, partial
 from math import inf
 from pathlib import Path
 
@@ -40,9 +40,10 @@ from tensorgen.schedule import Schedule
 from tensorgen.target import TargetError
 from tensorgen.task import Task
 from tensorgen.tune.learning_curve import CurvePoint, History
-from tensorgen.tune.library_race import WORTH, Choice, choice
+from tensorgen.tune.library_race import WORTH, Choice, choice, counting
 from tensorgen.tune.outcome import FAULTS, Tally, seconds_of, tallied
 from tensorgen.tune.records import Miss, TrialRecords
+from tensorgen.tune.space import Space
 from tensorgen.tune.task_scheduler import (
     Finish,
     LatencyTargets,
@@ -387,18 +388,20 @@ def recorded_stages(
     compilation = stages.compilation
     machine = machine_for(stages.graph, settings.target, settings.threads, settings.machine)
     weights = weights_place(machine.traffic, settings.target)
+
+    @lru_cache(maxsize=1)
+    def space(task: Task) -> Space:
+        # Filtered convolutions are on file whatever is asked for now.
+        return space_of(
+            task, settings.target, settings.threads, machine,
+            strict=settings.strict, winograd=settings.winograd,
+        )  # fmt: skip
+
+    def allows(task: Task, schedule: Schedule) -> bool:
+        return space(task).locate(schedule) is not None
+
     for task, usual in zip(compilation.tasks, compilation.schedules, strict=True):
-
-        @cache
-        def allows(schedule: Schedule, task: Task = task) -> bool:
-            # Filtered convolutions are on file whatever is asked for now.
-            space = space_of(
-                task, settings.target, settings.threads, machine,
-                strict=settings.strict, winograd=settings.winograd,
-            )  # fmt: skip
-            return space.locate(schedule) is not None
-
-        match _recorded(records, task, usual, setting, weights, allows):
+        match _recorded(records, task, usual, setting, weights, partial(allows, task)):
             case str(reason):
                 misses[reason] += 1
             case schedule if schedule != usual:
@@ -423,7 +426,7 @@ def _recorded(
     of text where they say nothing. Races of libraries decide, where there were any, and trials
     otherwise."""
     on_file = (race.rivals for race in records.races_of(task, setting, weights))
-    races = [r for r in on_file if r.zero_trial == usual and allows(r.schedule)]
+    races = counting(on_file, usual, allows)
     if races:
         return choice(usual, races).schedule
     match records.best(task, setting, weights):

@@ -117,11 +117,14 @@ def with_static_shapes(model: onnx.ModelProto, shapes: Mapping[str, Shape]) -> o
 
 
 def with_constants(model: onnx.ModelProto, bindings: Mapping[str, Array]) -> onnx.ModelProto:
-    """A copy of `model` whose inputs in `bindings` are constants, so that every engine knows them.
+    """The model, or a copy whose inputs in `bindings` are constants, so that every engine knows
+    them.
 
     Raises CaseError for an input that does not exist, a value of another type, and as
     `static_shape` does for one of another shape.
     """
+    if not bindings:
+        return model
     declared = {value.name: value for value in graph_inputs(model)}
     fixed = onnx.ModelProto()
     fixed.CopyFrom(model)

@@ -6,7 +6,7 @@ is settled. What it does not: build, measure, or keep anything on file (`race_re
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import inf
 from statistics import median_low
@@ -46,6 +46,14 @@ class Choice:
     seconds: float
     zero_trial_seconds: float
     is_tuned: bool
+
+
+def counting(
+    races: Iterable[Rivals], zero_trial: Schedule, allows: Callable[[Schedule], bool]
+) -> list[Rivals]:
+    """The races with that schedule in the place of the one with zero trials, of those that are
+    allowed."""
+    return [r for r in races if r.zero_trial == zero_trial and allows(r.schedule)]
 
 
 def choice(zero_trial: Schedule, races: Sequence[Rivals]) -> Choice:

@@ -6,7 +6,7 @@ not: keep races (`records`) or hold them (`task_search`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 
 from tensorgen.digest import content_digest
@@ -17,11 +17,10 @@ from tensorgen.tune.fields import (
     object_in,
     seconds_in,
     text_in,
-    whole_in,
 )
 from tensorgen.tune.library_race import Rivals
 from tensorgen.tune.schedule_text import schedule_document, schedule_of
-from tensorgen.tune.trial import Setting, task_in, weights_of
+from tensorgen.tune.trial import Setting, setting_in, task_in, weights_of
 from tensorgen.tune.weights_place import WeightsPlace
 
 _NAMES = (
@@ -54,15 +53,11 @@ def is_race(document: Document) -> bool:
 
 def race_text(race: RaceRecord) -> str:
     """A race as one line of JSON; equal races give equal text."""
-    setting, rivals = race.setting, race.rivals
+    rivals = race.rivals
     return document_text(
         {
             "task": race.task,
-            "target": setting.target,
-            "threads": setting.threads,
-            "processor": setting.processor,
-            "compiler": setting.compiler,
-            "version": setting.version,
+            **asdict(race.setting),
             "weights": race.weights.value,
             "schedule": schedule_document(rivals.schedule),
             "seconds": rivals.seconds,
@@ -76,13 +71,6 @@ def race_text(race: RaceRecord) -> str:
 def race_of(document: Document) -> RaceRecord:
     """The race that `race_text` wrote. Raises FieldError."""
     known_only(document, _NAMES, "race")
-    setting = Setting(
-        text_in(document, "target"),
-        whole_in(document, "threads", 1),
-        text_in(document, "processor"),
-        text_in(document, "compiler"),
-        text_in(document, "version"),
-    )
     rivals = Rivals(
         schedule_of(object_in(document.get("schedule"), "schedule")),
         seconds_in(document, "seconds"),
@@ -90,6 +78,6 @@ def race_of(document: Document) -> RaceRecord:
         seconds_in(document, "zero_trial_seconds"),
     )
     return RaceRecord(
-        task_in(document), setting, weights_of(document.get("weights")), rivals,
+        task_in(document), setting_in(document), weights_of(document.get("weights")), rivals,
         text_in(document, "at"),
     )  # fmt: skip

@@ -254,18 +254,16 @@ class TrialRecords:
         return max(timed[least], key=lambda entry: entry[:2])[3]
 
     def _trials(self, where: str, *values: object) -> tuple[Trial, ...]:
-        rows = self._rows(f"SELECT {_COLUMNS} FROM trials {where}", values)
+        with self._file.reading() as connection:
+            rows = connection.execute(f"SELECT {_COLUMNS} FROM trials {where}", values).fetchall()
         return self._read(rows, "trial", _trial)
 
     def _races(self, where: str, *values: object) -> tuple[RaceRecord, ...]:
-        if self._version() < SCHEMA:
-            return ()
-        rows = self._rows(f"SELECT task, race FROM races {where}", values)
-        return self._read(rows, "race", _race)
-
-    def _rows(self, query: str, values: Sequence[object]) -> list[Sequence[Any]]:
         with self._file.reading() as connection:
-            return connection.execute(query, values).fetchall()
+            if self._version_in(connection) < SCHEMA:
+                return ()
+            rows = connection.execute(f"SELECT task, race FROM races {where}", values).fetchall()
+        return self._read(rows, "race", _race)
 
     def _read(
         self, rows: Iterable[Sequence[Any]], what: str, read: Callable[[Sequence[Any]], R]

@@ -6,7 +6,7 @@ JSON. What it does not: keep trials (`records`) or make them (`local_measurer`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
@@ -125,11 +125,7 @@ def trial_text(trial: Trial) -> str:
     status, seconds, note = parts_of(trial.outcome)
     document: dict[str, Any] = {
         "task": trial.task,
-        "target": trial.target,
-        "threads": trial.threads,
-        "processor": trial.processor,
-        "compiler": trial.compiler,
-        "version": trial.version,
+        **asdict(trial.setting),
         "schedule": schedule_document(trial.schedule),
         "status": status,
         "seconds": seconds,
@@ -150,19 +146,26 @@ def trial_of(document: Document) -> Trial:
     sizes = document.get("sizes")
     if not isinstance(sizes, list):
         raise unexpected("sizes", "a list of whole numbers", sizes)
-    return Trial(
+    return trial_in(
+        setting_in(document),
         task_in(document),
+        schedule_of(object_in(document.get("schedule"), "schedule")),
+        outcome_of(document.get("status"), document.get("seconds"), document.get("note")),
+        kind=text_in(document, "kind"),
+        sizes=tuple(whole(size, f"sizes[{n}]") for n, size in enumerate(sizes)),
+        weights=weights_of(document.get("weights", WeightsPlace.FAR.value)),
+        at=text_in(document, "at"),
+    )
+
+
+def setting_in(document: Document) -> Setting:
+    """The setting that a document is of, each of its fields one of that. Raises FieldError."""
+    return Setting(
         text_in(document, "target"),
         whole_in(document, "threads", 1),
         text_in(document, "processor"),
         text_in(document, "compiler"),
         text_in(document, "version"),
-        schedule_of(object_in(document.get("schedule"), "schedule")),
-        outcome_of(document.get("status"), document.get("seconds"), document.get("note")),
-        text_in(document, "at"),
-        text_in(document, "kind"),
-        tuple(whole(size, f"sizes[{n}]") for n, size in enumerate(sizes)),
-        weights_of(document.get("weights", WeightsPlace.FAR.value)),
     )
 
 

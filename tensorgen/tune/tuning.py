@@ -21,7 +21,7 @@ from tensorgen.task import Task
 from tensorgen.tune.cost_model import LearnedModel
 from tensorgen.tune.intent import kind_of, sizes_of
 from tensorgen.tune.learning_curve import History, Round
-from tensorgen.tune.library_race import Choice, Rivals, choice, unsettled
+from tensorgen.tune.library_race import Choice, Rivals, choice, counting, unsettled
 from tensorgen.tune.measurer import Measurer, NotMeasured
 from tensorgen.tune.outcome import Outcome
 from tensorgen.tune.race_record import RaceRecord
@@ -97,8 +97,9 @@ class Tuning:
         for name, search in self.searches.items():
             known = records.of_task(search.task, setting, search.weights)
             search.recall(known, settings.batch)
-            self._races[name] = _that_count(
-                search, records.races_of(search.task, setting, search.weights)
+            raced = records.races_of(search.task, setting, search.weights)
+            self._races[name] = counting(
+                (race.rivals for race in raced), search.zero_trial, search.allows
             )
         self._clock = clock
         self._recalled = self.states
@@ -252,15 +253,6 @@ class Tuning:
                 first, race = waiting.popleft()
                 found[first] = race()
         return found | {name: race() for name, race in waiting}
-
-
-def _that_count(search: TaskSearch, races: Sequence[RaceRecord]) -> list[Rivals]:
-    """The races with the schedule that a task has without trials, of those that are allowed."""
-    return [
-        race.rivals
-        for race in races
-        if race.rivals.zero_trial == search.zero_trial and search.allows(race.rivals.schedule)
-    ]
 
 
 def _others(trials: Sequence[Trial], task: Task) -> tuple[Trial, ...]:
