@@ -56,7 +56,7 @@ _Unbuilt = NotBuilt | Refused
 
 _Entry = TypeVar("_Entry")
 
-_Started = tuple[tuple[_Text, ...], Future[list[Built | Refused]]]
+_Started = tuple[tuple[_Text, ...], Callable[[], list[Built | Refused]]]
 """Kernels that are compiled together, and what becomes of each."""
 
 
@@ -240,7 +240,7 @@ class BatchBuilder:
         built: dict[_Text, Built | Refused] = {found.key: b for found, b in kept.values()}
         entries |= printed.entries
         for texts, outcomes in printed.started:
-            built |= zip(texts, outcomes.result(), strict=True)
+            built |= zip(texts, outcomes(), strict=True)
         numbers: dict[_Text, int] = {}
         candidates: list[Candidate] = []
         places: list[int | _Unbuilt] = []

@@ -1,16 +1,17 @@
 """Printed candidates to shared libraries, several to a file; who is refused is refused alone.
 
-What it does: compiles files of candidates as libraries are compiled, in threads that keep to the
-cores they are given and away from those that are to be quiet, and halves a file that the compiler
-refuses until it is known which candidate it is. What it does not: load or run what it built.
+What it does: compiles files of candidates as libraries are compiled, those together that wait for a
+compiler at the same time (`compile_queue`), and halves a file that the compiler refuses until it is
+known which candidate it is. What it does not: load or run what it built.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Sequence, Set
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from tensorgen.build import Around, BuildError, build_library, find_compiler, supports_openmp
@@ -23,16 +24,20 @@ from tensorgen.tune.candidate_source import (
     function_name,
     functions_file,
 )
+from tensorgen.tune.compile_queue import CompileQueue, Flags
 from tensorgen.tune.compiler_cores import CompilerCores
 from tensorgen.tune.draft_flags import BARE, FILTERED, draft_libraries
 from tensorgen.tune.fields import one_line
-from tensorgen.tune.function_libraries import FunctionLibraries, is_no_fault
+from tensorgen.tune.function_libraries import FunctionLibraries, Place, is_no_fault, places
 from tensorgen.tune.functions_apart import apart_source, functions_apart
 from tensorgen.tune.intrinsics import HEADER, intrinsics_of
 from tensorgen.tune.outcome import Refused
 
 SECONDS_EACH = 30.0
 """A compiler may take so long for each candidate of a file."""
+
+MOST_TOGETHER = 48
+"""Candidates of a file, and functions, at most: what waits for a compiler is shared by several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +49,16 @@ class Built:
     function: str
     number: int
     needed: tuple[Path, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Compiled:
+    """A candidate in a library, and the functions that all candidates there call together."""
+
+    library: Path
+    function: str
+    number: int
+    calls: tuple[str, ...]
 
 
 class CandidateBuilder:
@@ -81,32 +96,62 @@ class CandidateBuilder:
             sources = {"functions.c": apart_source(target.isa)}
             library = build_library(sources, target=target, strict=strict, cache=cache)
             self._everywhere = (library,)
-        self._cores = cores
         self._pool = ThreadPoolExecutor(max_workers=cores.count)
-        self._made = FunctionLibraries(self._functions_library, self._pool)
+        self._kernels = CompileQueue(self._compiled_kernels, self._pool, cores, MOST_TOGETHER)
+        functions = CompileQueue(self._compiled_functions, self._pool, cores, MOST_TOGETHER)
+        self._made = FunctionLibraries(partial(functions.submit, FILTERED))
 
     def close(self) -> None:
         """Waits for the compilers that are at work, and ends the threads."""
         self._pool.shutdown(cancel_futures=True)
 
     def start(
-        self, printed: Sequence[PrintedKernel], draft_flags: tuple[str, ...]
-    ) -> Future[list[Built | Refused]]:
-        """Begins to compile candidates, all in one file, with these flags behind a library's where
-        the compiler is gcc. The result raises BuildError if there is no room for libraries,
-        whatever they are of."""
+        self, printed: Sequence[PrintedKernel], draft_flags: Flags
+    ) -> Callable[[], list[Built | Refused]]:
+        """Begins to compile candidates with these flags behind a library's where the compiler is
+        gcc. What is given waits for the result. That raises BuildError if there is no room for
+        libraries, whatever they are of. To be called by one thread."""
         self._made.begin(self._functions(printed))
-        return self._pool.submit(self._built, tuple(printed), draft_flags)
+        compiled = self._kernels.submit(draft_flags, printed)
+
+        def built() -> list[Built | Refused]:
+            return [
+                self._built(entry, draft_flags, found)
+                for entry, found in zip(printed, compiled.result(), strict=True)
+            ]
+
+        return built
 
     def _built(
-        self, printed: Sequence[PrintedKernel], draft_flags: tuple[str, ...]
-    ) -> list[Built | Refused]:
-        if not printed:
-            return []
+        self, entry: PrintedKernel, draft_flags: Flags, compiled: _Compiled | Refused
+    ) -> Built | Refused:
+        """What became of a candidate, once the functions are there that it calls."""
+        if isinstance(compiled, Refused):
+            return compiled
+        refused: dict[str, BuildError] = {}
+        needed = dict.fromkeys(self._everywhere)
+        for name in compiled.calls:
+            try:
+                needed[self._made.place(name)] = None
+            except BuildError as error:
+                if is_no_fault(error):
+                    raise
+                refused[name] = error
+        for function in self._functions((entry,)):
+            if function.name in refused:
+                return Refused(one_line(refused[function.name]))
+        if refused:
+            # Another one of the file calls it: that can be loaded no more than a function.
+            (again,) = self._kernels.submit(draft_flags, (entry,)).result()
+            return self._built(entry, draft_flags, again)
+        return Built(compiled.library, compiled.function, compiled.number, tuple(needed))
+
+    def _compiled_kernels(
+        self, draft_flags: Flags, printed: Sequence[PrintedKernel], around: Around
+    ) -> list[_Compiled | Refused]:
+        """Candidates, all in one file. Raises BuildError if nobody is to blame."""
         try:
-            with self._cores.taken() as around:
-                library = self._library(printed, draft_flags, around)
-            needed = self._needed(printed)
+            library = self._library(printed, draft_flags, around)
         except BuildError as error:
             if is_no_fault(error):
                 raise
@@ -114,26 +159,21 @@ class CandidateBuilder:
                 return [Refused(one_line(error))]
             half = len(printed) // 2
             return [
-                *self._built(printed[:half], draft_flags),
-                *self._built(printed[half:], draft_flags),
+                *self._compiled_kernels(draft_flags, printed[:half], around),
+                *self._compiled_kernels(draft_flags, printed[half:], around),
             ]
+        calls = tuple(dict.fromkeys(function.name for function in self._functions(printed)))
         return [
-            Built(library, function_name(entry.kernel), number, needed)
+            _Compiled(library, function_name(entry.kernel), number, calls)
             for number, entry in enumerate(printed)
         ]
-
-    def _needed(self, printed: Sequence[PrintedKernel]) -> tuple[Path, ...]:
-        """The libraries of the functions that a file of candidates calls, once they are there.
-        Raises BuildError for a function that has none."""
-        made = (self._made.place(function.name) for function in self._functions(printed))
-        return tuple(dict.fromkeys((*self._everywhere, *made)))
 
     def _functions(self, printed: Sequence[PrintedKernel]) -> list[CFunction]:
         """The functions made for candidates that are to be in libraries of their own."""
         return [f for entry in printed for f in entry.kernel.made] if self.apart else []
 
     def _library(
-        self, printed: Sequence[PrintedKernel], draft_flags: tuple[str, ...], around: Around
+        self, printed: Sequence[PrintedKernel], draft_flags: Flags, around: Around
     ) -> Path:
         """The library of a file of candidates. Raises BuildError."""
         if self._intrinsics is not None:
@@ -144,13 +184,18 @@ class CandidateBuilder:
                 return self._compiled(file, draft_flags, len(printed), around)
         return self._compiled(self._file(printed, frozenset()), None, len(printed), around)
 
-    def _functions_library(self, functions: Sequence[CFunction]) -> Path:
-        """The library of functions made for candidates. Raises BuildError."""
-        with self._cores.taken() as around:
-            file = functions_file(functions, self._target, strict=self._strict)
+    def _compiled_functions(
+        self, draft_flags: Flags, functions: Sequence[CFunction], around: Around
+    ) -> list[Place]:
+        """Functions made for candidates. Raises BuildError if nobody is to blame."""
+
+        def library(some: Sequence[CFunction]) -> Path:
+            file = functions_file(some, self._target, strict=self._strict)
             with suppress(BuildError):
-                return self._compiled(file, FILTERED, len(functions), around)
-            return self._compiled(file, None, len(functions), around)
+                return self._compiled(file, draft_flags, len(some), around)
+            return self._compiled(file, None, len(some), around)
+
+        return places(functions, library)
 
     def _file(self, printed: Sequence[PrintedKernel], elsewhere: Set[str]) -> CandidateFile:
         return candidate_file(
@@ -160,14 +205,14 @@ class CandidateBuilder:
     def _compiled(
         self,
         file: CandidateFile,
-        draft_flags: tuple[str, ...] | None,
+        draft_flags: Flags | None,
         count: int,
         around: Around,
     ) -> Path:
         """The library of a file for so many. A draft has flags of its own, and as much of the
         header of intrinsics as it uses. Raises BuildError."""
         headers: dict[str, str] = {}
-        flags: tuple[str, ...] = ()
+        flags: Flags = ()
         libraries: tuple[str, ...] = ("m",)
         if draft_flags is not None:
             assert self._intrinsics is not None, "others draft nothing"

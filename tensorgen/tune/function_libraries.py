@@ -1,13 +1,13 @@
 """Which library has a function that candidates call: each is compiled once, when it is first met.
 
-What it does: has the functions that nobody met before compiled in the background, all of a batch in
-one file, and says where each is. What it does not: know how a compiler is called.
+What it does: has the functions that nobody met before compiled in the background, and says where
+each is; who is refused is refused alone. What it does not: know how a compiler is called.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, Future
+from concurrent.futures import Future
 from pathlib import Path
 
 from tensorgen.build import BuildError
@@ -15,8 +15,8 @@ from tensorgen.c_function import CFunction
 
 _NO_ROOM = "No space left on device"
 
-_Places = dict[str, Path | BuildError]
-"""The library of each function, or why it has none."""
+Place = Path | BuildError
+"""The library of a function, or why it has none."""
 
 
 def is_no_fault(error: BuildError) -> bool:
@@ -24,36 +24,39 @@ def is_no_fault(error: BuildError) -> bool:
     return isinstance(error.__cause__, OSError) or _NO_ROOM in error.log
 
 
-class FunctionLibraries:
-    """Compiles functions by `compiled`, which raises BuildError, in the threads of a `pool`."""
+def places(
+    functions: Sequence[CFunction], compiled: Callable[[Sequence[CFunction]], Path]
+) -> list[Place]:
+    """The place of each function by a compiler of whole files, which raises BuildError: each is
+    alone in one if that of all is refused. Raises BuildError if nobody is to blame."""
+    try:
+        return [compiled(functions)] * len(functions)
+    except BuildError as error:
+        if is_no_fault(error):
+            raise
+        if len(functions) == 1:
+            return [error]
+    return [place for function in functions for place in places((function,), compiled)]
 
-    def __init__(self, compiled: Callable[[Sequence[CFunction]], Path], pool: Executor) -> None:
-        self._compiled = compiled
-        self._pool = pool
-        self._met: dict[str, Future[_Places]] = {}
+
+class FunctionLibraries:
+    """The functions that were met; those that are new go to `submit`."""
+
+    def __init__(self, submit: Callable[[Sequence[CFunction]], Future[tuple[Place, ...]]]) -> None:
+        self._submit = submit
+        self._met: dict[str, tuple[Future[tuple[Place, ...]], int]] = {}
 
     def begin(self, functions: Sequence[CFunction]) -> None:
-        """Begin to compile those that are new. To be called by one thread, before it has something
-        compiled in the same pool that asks for their places."""
+        """Begin to compile those that are new. To be called by one thread."""
         fresh = {f.name: f for f in functions if f.name not in self._met}
         if fresh:
-            places = self._pool.submit(self._places, tuple(fresh.values()))
-            self._met |= dict.fromkeys(fresh, places)
+            compiled = self._submit(tuple(fresh.values()))
+            self._met |= {name: (compiled, number) for number, name in enumerate(fresh)}
 
     def place(self, name: str) -> Path:
         """The library of a function that was met, once it is there. Raises BuildError."""
-        place = self._met[name].result()[name]
+        compiled, number = self._met[name]
+        place = compiled.result()[number]
         if isinstance(place, BuildError):
             raise place
         return place
-
-    def _places(self, functions: Sequence[CFunction]) -> _Places:
-        try:
-            return dict.fromkeys((f.name for f in functions), self._compiled(functions))
-        except BuildError as error:
-            if is_no_fault(error):
-                raise
-            if len(functions) == 1:
-                return {functions[0].name: error}
-        # Who is refused is refused alone.
-        return {name: place for f in functions for name, place in self._places((f,)).items()}

@@ -258,3 +258,32 @@ def test_candidates_of_a_refused_function_are_refused(
     assert isinstance(one, Refused)
     assert "to accept the emitted code" in one.reason
     assert isinstance(other, Built)
+
+
+def test_who_shares_a_file_with_a_refused_function_is_built_alone(
+    builder: BatchBuilder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A library that calls what is nowhere cannot be loaded: the others get one without it."""
+    needs_drafts()
+    first, *others = tiles(8, frames=True)
+    own = {f.name for f in printed_kernel(TASK, first, HOST, strict=False, apart=True).kernel.made}
+    second = next(
+        other
+        for other in others
+        if own.isdisjoint(
+            f.name for f in printed_kernel(TASK, other, HOST, strict=False, apart=True).kernel.made
+        )
+    )
+
+    def broken(functions: Any, *given: Any, **named: Any) -> CandidateFile:
+        file = functions_file(functions, *given, **named)
+        if own.isdisjoint(function.name for function in functions):
+            return file
+        return replace(file, sources=file.sources | {"timed_kernels.c": "nonsense"})
+
+    counts = files(monkeypatch)
+    monkeypatch.setattr(candidate_build, "functions_file", broken)
+    one, other = builder.begin([(TASK, first), (TASK, second)])().built
+    assert isinstance(one, Refused)
+    assert isinstance(other, Built)
+    assert counts == [2, 1]
