@@ -25,7 +25,7 @@ from tensorgen.task import Task
 from tensorgen.tune.candidate_build import Built, CandidateBuilder
 from tensorgen.tune.candidate_source import PrintedKernel, printed_kernel
 from tensorgen.tune.compiler_cores import CompilerCores
-from tensorgen.tune.draft_flags import FRAME, LANES, LOOPS, draft_flags
+from tensorgen.tune.draft_flags import ASSEMBLY, FRAME, LANES, LOOPS, draft_flags
 from tensorgen.tune.fields import one_line
 from tensorgen.tune.outcome import NotBuilt, Refused
 
@@ -166,7 +166,7 @@ class BatchBuilder:
         that are not among those seen: frames when all are known, since few fill no file."""
         entries: dict[int, Candidate | _Unbuilt] = {}
         started: list[_Started] = []
-        frames: dict[_Text, PrintedKernel] = {}
+        frames: dict[tuple[str, ...], dict[_Text, PrintedKernel]] = {}
         for flags, group in groups:
             apart = self._builder.apart and flags is not LOOPS
             kernels: dict[tuple[str, ...], dict[_Text, PrintedKernel]] = {}
@@ -183,13 +183,15 @@ class BatchBuilder:
                     continue
                 seen.add(candidate.key)
                 if printed.frame:
-                    frames[candidate.key] = printed
+                    passes = ASSEMBLY if printed.assembly else FRAME
+                    frames.setdefault(passes, {})[candidate.key] = printed
                 else:
                     passes = LANES if flags is LOOPS and printed.in_vectors else flags
                     kernels.setdefault(passes, {})[candidate.key] = printed
             for passes, some in kernels.items():
                 started += self._started(some, passes, FILE_KERNELS)
-        started += self._started(frames, FRAME, FILE_CANDIDATES)
+        for passes, some in frames.items():
+            started += self._started(some, passes, FILE_CANDIDATES)
         return _Printed(entries, started)
 
     def _started(
@@ -213,8 +215,9 @@ class BatchBuilder:
         try:
             with remembering(self._memory):
                 printed = printed_kernel(
-                    task, schedule, self._target, strict=self._strict, apart=apart
-                )
+                    task, schedule, self._target, strict=self._strict, apart=apart,
+                    frames=self._builder.frames,
+                )  # fmt: skip
         except ScheduleError as error:
             return NotBuilt(one_line(error))
         except (AssertionError, LookupError, ArithmeticError) as error:

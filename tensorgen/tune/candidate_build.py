@@ -7,10 +7,11 @@ known which candidate it is. What it does not: load or run what it built.
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -21,6 +22,8 @@ from tensorgen.tune.candidate_source import (
     CandidateFile,
     PrintedKernel,
     candidate_file,
+    frame_calls_file,
+    frames_file,
     function_name,
     functions_file,
 )
@@ -28,6 +31,7 @@ from tensorgen.tune.compile_queue import CompileQueue, Flags
 from tensorgen.tune.compiler_cores import CompilerCores
 from tensorgen.tune.draft_flags import BARE, FILTERED, draft_libraries
 from tensorgen.tune.fields import one_line
+from tensorgen.tune.frame_assembly import FrameTarget
 from tensorgen.tune.function_libraries import FunctionLibraries, Place, is_no_fault, places
 from tensorgen.tune.functions_apart import apart_source, functions_apart
 from tensorgen.tune.intrinsics import HEADER, intrinsics_of
@@ -65,7 +69,8 @@ class CandidateBuilder:
     """Compiles candidates for a target; libraries go to `folder`, which the caller removes.
 
     Drafts call functions in other libraries, which have to be loaded before theirs: those that no
-    candidate is needed for are kept in `cache`. `apart` tells that parts are to be such functions.
+    candidate is needed for are kept in `cache`. `apart` tells that parts are to be such functions,
+    and `frames` for whom what is left is to be assembly.
     """
 
     def __init__(
@@ -92,10 +97,19 @@ class CandidateBuilder:
         self.apart = drafts
         self._elsewhere = frozenset(functions_apart(target.isa) if drafts else ())
         self._everywhere: tuple[Path, ...] = ()
+        self.frames: FrameTarget | None = None
         if self._elsewhere:
             sources = {"functions.c": apart_source(target.isa)}
             library = build_library(sources, target=target, strict=strict, cache=cache)
             self._everywhere = (library,)
+        if drafts and platform.system() == "Linux":
+            self.frames = FrameTarget(target.isa, strict, openmp, self._elsewhere)
+            file = frame_calls_file(target, threads, strict=strict, team=openmp)
+            library = build_library(
+                file.sources, target=target, source_flags=file.source_flags, strict=strict,
+                threads=threads, cache=cache,
+            )  # fmt: skip
+            self._everywhere += (library,)
         self._pool = ThreadPoolExecutor(max_workers=cores.count)
         self._kernels = CompileQueue(self._compiled_kernels, self._pool, cores, MOST_TOGETHER)
         functions = CompileQueue(self._compiled_functions, self._pool, cores, MOST_TOGETHER)
@@ -176,6 +190,8 @@ class CandidateBuilder:
         self, printed: Sequence[PrintedKernel], draft_flags: Flags, around: Around
     ) -> Path:
         """The library of a file of candidates. Raises BuildError."""
+        if printed[0].assembly:
+            return self._linked(frames_file(printed), draft_flags, (), len(printed), around)
         if self._intrinsics is not None:
             made = (function.name for function in self._functions(printed))
             file = self._file(printed, self._elsewhere.union(made))
@@ -209,19 +225,28 @@ class CandidateBuilder:
         count: int,
         around: Around,
     ) -> Path:
-        """The library of a file for so many. A draft has flags of its own, and as much of the
+        """The library of a C file for so many. A draft has flags of its own, and as much of the
         header of intrinsics as it uses. Raises BuildError."""
-        headers: dict[str, str] = {}
-        flags: Flags = ()
-        libraries: tuple[str, ...] = ("m",)
-        if draft_flags is not None:
-            assert self._intrinsics is not None, "others draft nothing"
-            texts = (t if isinstance(t, bytes) else t.encode() for t in file.sources.values())
-            headers = {HEADER: self._intrinsics.part_for(b"".join(texts).decode())}
-            flags = ("-I.", *BARE, *draft_flags)
-            libraries = self._draft_libraries
+        if draft_flags is None:
+            return self._linked(file, (), ("m",), count, around)
+        assert self._intrinsics is not None, "others draft nothing"
+        texts = (t if isinstance(t, bytes) else t.encode() for t in file.sources.values())
+        header = self._intrinsics.part_for(b"".join(texts).decode())
+        file = replace(file, sources={**file.sources, HEADER: header})
+        flags = ("-I.", *BARE, *draft_flags)
+        return self._linked(file, flags, self._draft_libraries, count, around)
+
+    def _linked(
+        self,
+        file: CandidateFile,
+        flags: Flags,
+        libraries: tuple[str, ...],
+        count: int,
+        around: Around,
+    ) -> Path:
+        """The library of a file for so many, by these flags. Raises BuildError."""
         return build_library(
-            {**file.sources, **headers},
+            file.sources,
             target=self._target,
             flags=flags,
             source_flags=file.source_flags,

@@ -20,6 +20,8 @@ from tensorgen.ports import Port
 from tensorgen.schedule import Schedule
 from tensorgen.target import Target
 from tensorgen.task import Task
+from tensorgen.tune.frame_assembly import FrameTarget, frame_kernel
+from tensorgen.tune.frame_calls import frame_calls_text, frames_text
 from tensorgen.tune.parts_apart import is_frame, with_parts_apart
 from tensorgen.types import TensorType, float32
 
@@ -27,19 +29,27 @@ _NAME = "timed"
 _PLACEHOLDER = "tasor_timed_kernel"
 """The name that a kernel is printed under, so that equal kernels have equal text."""
 
+_IDLE = Kernel(
+    "idle",
+    "static void idle(void)\n{\n    TASOR_TEAM_FOR(turn, 0) {\n        (void)turn;\n    }\n}\n",
+    (), (), "", "", parallel=True,
+)  # fmt: skip
+"""A file has what teams need if one of its kernels is for a team."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PrintedKernel:
     """A task under a schedule, lowered and printed. `kernel` has a name that is to be replaced; a
-    `frame` is loops around calls."""
+    `frame` is loops around calls, which may be `assembly`."""
 
     lowered: Lowered
     kernel: Kernel
     frame: bool
+    assembly: bool = False
 
     @property
     def text(self) -> str:
-        """The C text: kernels with the same text do the same in the same time."""
+        """The text: kernels with the same one do the same in the same time."""
         return self.kernel.text
 
     @property
@@ -59,14 +69,26 @@ class CandidateFile:
 
 
 def printed_kernel(
-    task: Task, schedule: Schedule, target: Target, *, strict: bool, apart: bool = False
+    task: Task,
+    schedule: Schedule,
+    target: Target,
+    *,
+    strict: bool,
+    apart: bool = False,
+    frames: FrameTarget | None = None,
 ) -> PrintedKernel:
-    """The kernel of a task under a schedule, its parts set `apart` or not. Raises
-    ScheduleError if they do not fit."""
+    """The kernel of a task under a schedule, its parts set `apart` or not; in assembly if it is one
+    of the `frames` that are wanted so, and in C otherwise. Raises ScheduleError if they do not
+    fit."""
     lowered = lower(task, schedule)
     loops = with_parts_apart(lowered.kernel) if apart else lowered.kernel
+    frame = apart and is_frame(loops.body)
+    if frame and frames is not None:
+        assembled = frame_kernel(loops, _PLACEHOLDER, frames)
+        if assembled is not None:
+            return PrintedKernel(lowered, assembled, frame, assembly=True)
     kernel = emit_kernel(loops, _PLACEHOLDER, Spelling(target.isa, strict), "", "")
-    return PrintedKernel(lowered, kernel, apart and is_frame(loops.body))
+    return PrintedKernel(lowered, kernel, frame)
 
 
 def function_name(kernel: Kernel) -> str:
@@ -83,7 +105,31 @@ def candidate_file(
     elsewhere: Set[str] = frozenset(),
 ) -> CandidateFile:
     """The file of some candidates, which only declares C functions that are defined `elsewhere`."""
-    kernels = tuple(
+    kernels = _named(printed)
+    module = _module(kernels, target, threads, strict)
+    alike: dict[str, list[int]] = {}
+    for number, kernel in enumerate(kernels):
+        alike.setdefault(function_name(kernel), []).append(number)
+    calls = "\n".join(_calls(kernels, numbers, threads) for numbers in alike.values())
+    return _file(module, f"{calls}\n", elsewhere)
+
+
+def frames_file(printed: Sequence[PrintedKernel]) -> CandidateFile:
+    """The file of some candidates that are assembly, which are called as those in C are."""
+    kernels = _named(printed)
+    callers = {function_name(kernel): kernel for kernel in kernels}
+    return CandidateFile({f"{_NAME}_frames.s": frames_text(kernels, callers)}, {})
+
+
+def frame_calls_file(target: Target, threads: int, *, strict: bool, team: bool) -> CandidateFile:
+    """The C that calls frames, by teams of so many threads or by one."""
+    module = _module((_IDLE,) if team else (), target, threads, strict)
+    return _file(module, frame_calls_text(threads, team=team), frozenset())
+
+
+def _named(printed: Sequence[PrintedKernel]) -> tuple[Kernel, ...]:
+    """The kernels, by names of their own."""
+    return tuple(
         replace(
             entry.kernel,
             name=f"kernel_{number}",
@@ -91,12 +137,6 @@ def candidate_file(
         )
         for number, entry in enumerate(printed)
     )
-    module = _module(kernels, target, threads, strict)
-    alike: dict[str, list[int]] = {}
-    for number, kernel in enumerate(kernels):
-        alike.setdefault(function_name(kernel), []).append(number)
-    calls = "\n".join(_calls(kernels, numbers, threads) for numbers in alike.values())
-    return _file(module, f"{calls}\n", elsewhere)
 
 
 def functions_file(

@@ -55,6 +55,10 @@ BARE = ("-nostdlib",)
 """For all of them: the system's own library is there in every process that loads one, and to look
 through it takes longer than the rest of the link."""
 
+ASSEMBLY: tuple[str, ...] = BARE
+"""For frames in assembly, which have no passes, and need no other library than those of what they
+call."""
+
 
 def draft_libraries(*, openmp: bool) -> tuple[str, ...]:
     """What drafts are linked to instead, by short names."""

@@ -1,4 +1,4 @@
-"""What waits for a compiler is compiled together with what goes with it, and nothing waits for it."""
+"""What waits for a compiler is compiled with what goes with it; nobody waits for that."""
 
 from __future__ import annotations
 

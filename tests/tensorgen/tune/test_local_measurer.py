@@ -109,7 +109,7 @@ def changed(monkeypatch: pytest.MonkeyPatch, changes: dict[Schedule, tuple[str, 
     """Kernels of some schedules with one text in place of another, once; all in one piece."""
 
     def print_changed(
-        task: Task, schedule: Schedule, target: Target, *, strict: bool, apart: bool
+        task: Task, schedule: Schedule, target: Target, *, strict: bool, **parts: Any
     ) -> PrintedKernel:
         printed = printed_kernel(task, schedule, target, strict=strict)
         if schedule not in changes:

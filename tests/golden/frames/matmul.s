@@ -1,0 +1,169 @@
+	.intel_syntax noprefix
+	.text
+kernel_0:
+	push rbp
+	mov rbp, rsp
+	sub rsp, 704
+	and rsp, -64
+	mov rax, [rdi + 0]
+	mov qword ptr [rbp - 8], rax
+	mov rax, [rdi + 8]
+	mov qword ptr [rbp - 16], rax
+	mov rax, [rdi + 16]
+	mov qword ptr [rbp - 24], rax
+	lea rdi, [rbp - 72]
+	mov rsi, 12
+	call tasor_first_part@PLT
+.Lkernel_0_1:
+	mov rax, qword ptr [rbp - 72]
+	cmp rax, qword ptr [rbp - 64]
+	jge .Lkernel_0_3
+	mov qword ptr [rbp - 32], rax
+.Lkernel_0_2:
+	mov rax, qword ptr [rbp - 32]
+	mov rcx, 6
+	cqo
+	idiv rcx
+	mov qword ptr [rbp - 40], rax
+	mov rax, rdx
+	mov qword ptr [rbp - 48], rax
+	mov rax, qword ptr [rbp - 40]
+	cmp rax, 1
+	setl al
+	movzx eax, al
+	test rax, rax
+	je .Lkernel_0_4
+	mov rax, qword ptr [rbp - 48]
+	cmp rax, 5
+	setl al
+	movzx eax, al
+	test rax, rax
+	je .Lkernel_0_6
+	mov rax, 40
+	mov [rsp + 0], rax
+	mov rax, qword ptr [rbp - 40]
+	imul rax, rax, 7200
+	mov rcx, qword ptr [rbp - 16]
+	lea rax, [rcx + rax * 4 + 0]
+	mov qword ptr [rbp - 80], rax
+	mov rax, qword ptr [rbp - 48]
+	imul rax, rax, 1200
+	mov rcx, qword ptr [rbp - 8]
+	lea rax, [rcx + rax * 4 + 0]
+	mov qword ptr [rbp - 88], rax
+	mov rax, qword ptr [rbp - 48]
+	imul rax, rax, 160
+	mov qword ptr [rbp - 128], rax
+	mov rax, qword ptr [rbp - 40]
+	imul rax, rax, 24
+	add rax, qword ptr [rbp - 128]
+	mov rcx, qword ptr [rbp - 24]
+	lea rax, [rcx + rax * 4 + 0]
+	mov qword ptr [rbp - 96], rax
+	mov rdi, qword ptr [rbp - 80]
+	mov rsi, qword ptr [rbp - 88]
+	mov rdx, qword ptr [rbp - 96]
+	mov rcx, 300
+	mov r8, 24
+	mov r9, 300
+	call tasor_part_773cc07a95a5254e@PLT
+	jmp .Lkernel_0_7
+.Lkernel_0_6:
+	mov rax, qword ptr [rbp - 40]
+	imul rax, rax, 7200
+	mov rcx, qword ptr [rbp - 16]
+	lea rax, [rcx + rax * 4 + 0]
+	mov qword ptr [rbp - 80], rax
+	mov rcx, qword ptr [rbp - 8]
+	lea rax, [rcx + 24000]
+	mov qword ptr [rbp - 88], rax
+	mov rax, qword ptr [rbp - 40]
+	imul rax, rax, 24
+	add rax, 800
+	mov rcx, qword ptr [rbp - 24]
+	lea rax, [rcx + rax * 4 + 0]
+	mov qword ptr [rbp - 96], rax
+	mov rdi, qword ptr [rbp - 80]
+	mov rsi, qword ptr [rbp - 88]
+	mov rdx, qword ptr [rbp - 96]
+	mov rcx, 300
+	mov r8, 24
+	call tasor_part_59c5c7c808101553@PLT
+.Lkernel_0_7:
+	jmp .Lkernel_0_5
+.Lkernel_0_4:
+	mov rax, qword ptr [rbp - 48]
+	cmp rax, 5
+	setl al
+	movzx eax, al
+	test rax, rax
+	je .Lkernel_0_8
+	mov rax, 40
+	mov [rsp + 0], rax
+	mov rcx, qword ptr [rbp - 16]
+	lea rax, [rcx + 28800]
+	mov qword ptr [rbp - 80], rax
+	mov rax, qword ptr [rbp - 48]
+	imul rax, rax, 1200
+	mov rcx, qword ptr [rbp - 8]
+	lea rax, [rcx + rax * 4 + 0]
+	mov qword ptr [rbp - 88], rax
+	mov rax, qword ptr [rbp - 48]
+	imul rax, rax, 160
+	add rax, 24
+	mov rcx, qword ptr [rbp - 24]
+	lea rax, [rcx + rax * 4 + 0]
+	mov qword ptr [rbp - 96], rax
+	mov rdi, qword ptr [rbp - 80]
+	mov rsi, qword ptr [rbp - 88]
+	mov rdx, qword ptr [rbp - 96]
+	mov rcx, 300
+	mov r8, 24
+	mov r9, 300
+	call tasor_part_ada8fedee47e2a97@PLT
+	jmp .Lkernel_0_9
+.Lkernel_0_8:
+	mov rcx, qword ptr [rbp - 16]
+	lea rax, [rcx + 28800]
+	mov qword ptr [rbp - 80], rax
+	mov rcx, qword ptr [rbp - 8]
+	lea rax, [rcx + 24000]
+	mov qword ptr [rbp - 88], rax
+	mov rcx, qword ptr [rbp - 24]
+	lea rax, [rcx + 3296]
+	mov qword ptr [rbp - 96], rax
+	mov rdi, qword ptr [rbp - 80]
+	mov rsi, qword ptr [rbp - 88]
+	mov rdx, qword ptr [rbp - 96]
+	mov rcx, 300
+	mov r8, 24
+	call tasor_part_4e7c5322c00ff157@PLT
+.Lkernel_0_9:
+.Lkernel_0_5:
+	inc qword ptr [rbp - 32]
+	mov rax, qword ptr [rbp - 32]
+	cmp rax, qword ptr [rbp - 64]
+	jl .Lkernel_0_2
+	lea rdi, [rbp - 72]
+	mov rsi, 12
+	call tasor_next_part@PLT
+	jmp .Lkernel_0_1
+.Lkernel_0_3:
+	leave
+	ret
+
+	.balign 8
+.Lframes:
+	.long kernel_0 - .Lframes
+	.long 3
+	.globl timed_by_team_to_end
+	.type timed_by_team_to_end, @function
+timed_by_team_to_end:
+	mov r8, rcx
+	mov rcx, rdx
+	lea rax, [rip + .Lframes]
+	movsxd rdx, dword ptr [rax + rdi * 8 + 4]
+	movsxd rdi, dword ptr [rax + rdi * 8]
+	add rdi, rax
+	jmp tasor_calls_by_team_to_end@PLT
+	.section .note.GNU-stack, "", @progbits

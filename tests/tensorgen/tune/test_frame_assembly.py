@@ -1,0 +1,268 @@
+"""Frames in assembly do what their statements say, on one thread and in teams."""
+
+from __future__ import annotations
+
+import ctypes
+import platform
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tensorgen.build import build_library, find_compiler, supports_openmp
+from tensorgen.expr import Axis, Expr, apply, const, maximum, minimum, select
+from tensorgen.loop import (
+    Allocate,
+    Buffer,
+    Call,
+    For,
+    If,
+    LoopFunction,
+    LoopKernel,
+    LoopKind,
+    Numbers,
+    Prefetch,
+    Space,
+    Stmt,
+    Store,
+)
+from tensorgen.loop_eval import run_kernel
+from tensorgen.lower import Lowered, lower
+from tensorgen.schedule import RegisterTile, VectorSource
+from tensorgen.scratch import copies_bytes
+from tensorgen.target import host_target
+from tensorgen.tune.candidate_source import (
+    PrintedKernel,
+    frame_calls_file,
+    frames_file,
+    function_name,
+    functions_file,
+)
+from tensorgen.tune.frame_assembly import FrameTarget, frame_kernel
+from tensorgen.tune.functions_apart import apart_source, functions_apart
+from tensorgen.tune.parts_apart import with_parts_apart
+from tensorgen.types import Array, float32, int64
+from tests.contraction_tasks import matmul
+
+HOST = host_target()
+SIZE = 4096
+
+runs_here = pytest.mark.skipif(
+    platform.system() != "Linux" or HOST.architecture != "x86_64",
+    reason="frames are assembled on Linux on x86-64 alone",
+)
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What all frames are beside is compiled once."""
+    return tmp_path_factory.mktemp("cache")
+
+
+class Frame:
+    """A kernel in the making: loops around calls that add 1 to an element of its result."""
+
+    def __init__(self) -> None:
+        self.numbers = Numbers()
+        self.out = self.numbers.buffer("out", float32, SIZE, Space.OUTPUT)
+
+    def axis(self, extent: int, name: str = "i") -> Axis:
+        return self.numbers.axis(name, extent)
+
+    def count(self, index: Expr, buffer: Buffer | None = None) -> Call:
+        """The call that adds 1 to an element, whose array begins at the third one before it."""
+        place = self.out if buffer is None else buffer
+        array = self.numbers.buffer("array", float32, SIZE, Space.OUTPUT)
+        number = self.axis(SIZE, "n")
+        body = (Store(array, number + 3, array.at(number + 3) + 1.0),)
+        function = LoopFunction((array,), frozenset(), (number,), (), body)
+        written = (Store(place, index + 3, place.at(index + 3) + 1.0),)
+        return Call(function, ((place, const(0, int64)),), (index,), written)
+
+    def copy(self, source: Buffer, index: Expr, target: Buffer, target_index: Expr) -> Call:
+        """The call that copies an element, with more arguments than there are registers."""
+        arrays = [
+            self.numbers.buffer(name, float32, SIZE, space)
+            for name, space in (("from", Space.INPUT), ("to", Space.OUTPUT))
+        ]
+        many = [self.axis(SIZE, f"n_{position}") for position in range(7)]
+        behind = many[0] + many[3] * many[5] + many[6]
+        body = (Store(arrays[1], behind, arrays[0].at(behind)),)
+        function = LoopFunction(tuple(arrays), frozenset(), tuple(many), (), body)
+        written = (Store(target, target_index + 17, source.at(index + 17)),)
+        values = (4, 9, 9, 2, 9, 3, 7)
+        return Call(
+            function,
+            ((source, index), (target, target_index)),
+            tuple(const(value, int64) for value in values),
+            written,
+        )
+
+    def kernel(self, *body: Stmt, scratch: tuple[Buffer, ...] = ()) -> LoopKernel:
+        return LoopKernel((), (self.out,), scratch, body)
+
+    def meaning(self, *body: Stmt) -> Array:
+        """What these statements leave in the result, by the interpreter of loops."""
+        place = self.axis(SIZE, "place")
+        cleared = For(place, (Store(self.out, place, const(0.0, float32)),))
+        (found,) = run_kernel(self.kernel(cleared, *body), [])
+        return found
+
+
+def frame_of(kernel: LoopKernel, threads: int) -> PrintedKernel | None:
+    """The kernel as the tuner writes it; None if it cannot."""
+    team = threads > 1 and supports_openmp(find_compiler(HOST))
+    target = FrameTarget(HOST.isa, False, team, frozenset(functions_apart(HOST.isa)))
+    found = frame_kernel(kernel, "tasor_timed_kernel", target)
+    return None if found is None else PrintedKernel(Lowered(kernel, ()), found, True, True)
+
+
+def run_frame(kernel: LoopKernel, threads: int, cache: Path, calls: int = 1) -> Array:
+    """What a frame leaves in its result, which is 0 at first."""
+    printed = frame_of(kernel, threads)
+    assert printed is not None
+    team = threads > 1 and supports_openmp(find_compiler(HOST))
+    build = partial(build_library, target=HOST, threads=threads, cache=cache)
+    files = (
+        frame_calls_file(HOST, threads, strict=False, team=team),
+        functions_file(printed.kernel.made, HOST, strict=False),
+    )
+    libraries = [build({"functions.c": apart_source(HOST.isa)})]
+    libraries += [build(file.sources, source_flags=file.source_flags) for file in files]
+    for library in libraries:
+        ctypes.CDLL(str(library), ctypes.RTLD_GLOBAL)
+    frames = ctypes.CDLL(str(build(frames_file([printed, printed]).sources, libraries=())))
+    out = np.zeros(SIZE, np.float32)
+    arrays = [out]
+    arrays += [
+        np.zeros(copies_bytes(kernel, buffer, threads), np.uint8) for buffer in kernel.scratch
+    ]
+    pointers = (ctypes.c_void_p * len(arrays))(*(array.ctypes.data for array in arrays))
+    function = getattr(frames, function_name(printed.kernel))
+    function(ctypes.c_long(1), pointers, ctypes.c_long(1), ctypes.c_long(calls))
+    return out
+
+
+Term = Callable[[Axis, Axis], Expr]
+
+TERMS: dict[str, Term] = {
+    "loops": lambda i, j: i * 50 + j,
+    "the other way": lambda i, j: j + i * 50,
+    "differences": lambda i, j: i * 50 - j + 60,
+    "both sides are sums": lambda i, j: (i * 7 + 3) * (j + 2) - (i - j * 2),
+    "quotients": lambda i, j: (i * 50 + j) // 7 + j % 3 * 100,
+    "of loops": lambda i, j: (i * 50 + 400) // (j + 2) + (i * 9) % (j + 1) * 3,
+    "limits": lambda i, j: minimum(i * 3, j * 4) * 50 + maximum(i, j),
+    "numbers beyond 32 bits": lambda i, j: (i * (1 << 40) + j * (1 << 33)) // (1 << 32),
+}
+
+
+@runs_here
+@pytest.mark.parametrize("name", TERMS)
+def test_terms(name: str, cache: Path) -> None:
+    frame = Frame()
+    i, j = frame.axis(7), frame.axis(11, "j")
+    loops = For(i, (For(j, (frame.count(TERMS[name](i, j)),), LoopKind.ROLLED),))
+    expected = frame.meaning(loops)
+    assert np.array_equal(run_frame(frame.kernel(loops), 1, cache), expected)
+    assert expected.sum() == 77
+
+
+CONDITIONS: dict[str, Term] = {
+    "less": lambda i, j: i < j,
+    "at most": lambda i, j: i * 2 <= j + 1,
+    "equal": lambda i, j: (i % 3).equals(j % 3),
+    "both": lambda i, j: (i < j) & (const(2, int64) <= i),
+    "one of them": lambda i, j: (j < i) | ((i + j) % 5).equals(0),
+}
+
+
+@runs_here
+@pytest.mark.parametrize("name", CONDITIONS)
+def test_conditions(name: str, cache: Path) -> None:
+    frame = Frame()
+    i, j = frame.axis(7), frame.axis(11, "j")
+    then, otherwise = frame.count(i * 50 + j), frame.count(i * 50 + j + 1000)
+    alone = If(CONDITIONS[name](i, j), (frame.count(i * 50 + j + 2000),))
+    loops = For(i, (For(j, (If(CONDITIONS[name](i, j), (then,), (otherwise,)), alone)),))
+    expected = frame.meaning(loops)
+    assert np.array_equal(run_frame(frame.kernel(loops), 1, cache), expected)
+    assert 0 < expected[:1000].sum() < 77
+
+
+@runs_here
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_arrays_scratch_and_loops_of_a_team(threads: int, cache: Path) -> None:
+    """Each iteration of a team's loop has arrays and scratch of its own, what stands beside it is
+    done once, and whoever is called again finds what was written before."""
+    frame = Frame()
+    own = frame.numbers.buffer("own", float32, 40, Space.SCRATCH)
+    all_have = frame.numbers.buffer("all_have", float32, 700, Space.SHARED)
+    local = frame.numbers.buffer("local", float32, 50, Space.STACK)
+    i, one, j = frame.axis(5), frame.axis(1, "one"), frame.axis(13, "j")
+    k, m = frame.axis(20, "k"), frame.axis(65, "m")
+    in_turn = (
+        frame.copy(all_have, i * 13 + j, own, const(0, int64)),
+        Prefetch(frame.out, i * 5000 - 3000),
+        Prefetch(own, j, later=True),
+        frame.copy(own, const(0, int64), local, const(20, int64)),
+        frame.count(const(34, int64), local),
+        frame.copy(local, const(20, int64), frame.out, i * 100 + j * 2),
+        frame.count(i * 100 + j * 2 + 1000),
+    )
+    nest = For(
+        i,
+        (For(one, (For(j, (Allocate(own, (Allocate(local, in_turn),)),)),)),),
+        LoopKind.PARALLEL,
+        collapse=3,
+    )
+    kernel = frame.kernel(
+        For(k, (frame.count(k + 2000),)),
+        Allocate(
+            all_have,
+            (For(m, (frame.count(m, all_have),), LoopKind.PARALLEL), nest, frame.count(i * 0)),
+        ),
+        scratch=(all_have, own),
+    )
+    for calls in (1, 2):
+        out = run_frame(kernel, threads, cache, calls)
+        turns = np.array([i * 100 + j * 2 for i in range(5) for j in range(13)])
+        # What is counted in memory of the team is counted again in the next call.
+        assert out[turns + 17].min() >= 1.0
+        assert np.array_equal(np.flatnonzero(out[1000:2000]), turns + 3)
+        assert (out[turns + 1003] == calls).all()
+        assert (out[2003:2023] == calls).all()
+        assert out[3] == calls
+
+
+def no_frame(make: Callable[[Frame, Axis], Stmt]) -> bool:
+    frame = Frame()
+    i = frame.axis(7)
+    return frame_of(frame.kernel(For(i, (make(frame, i),))), 1) is None
+
+
+def test_what_is_left_to_compilers() -> None:
+    """Stores, quotients of what may be negative, and choices."""
+    assert not no_frame(lambda frame, i: frame.count(i))
+    assert no_frame(lambda frame, i: Store(frame.out, i, const(1.0, float32)))
+    assert no_frame(lambda frame, i: frame.count((i - 3) // 2 + 3))
+    assert no_frame(lambda frame, i: frame.count(apply("neg", i) + 9))
+    assert no_frame(lambda frame, i: frame.count(select(i < 3, i, 5)))
+    scalar = Buffer(99, "s", float32, 1, Space.SCALAR)
+    assert no_frame(lambda frame, i: Allocate(scalar, (frame.count(i),)))
+
+
+def test_golden(golden: Callable[[str, str], None]) -> None:
+    """A product whose last rows and columns are fewer, for two threads."""
+    task = matmul((), 21, 40, 300, constant=(False, True))
+    tile = RegisterTile(
+        1, VectorSource.PACKED, False, 4, 3, 8, vectors_outer=True, parallel=True, grid=True
+    )
+    kernel = with_parts_apart(lower(task, tile).kernel)
+    target = FrameTarget("avx2", False, True, frozenset(functions_apart("avx2")))
+    found = frame_kernel(kernel, "tasor_timed_kernel", target)
+    assert found is not None
+    printed = PrintedKernel(Lowered(kernel, ()), found, True, True)
+    golden("frames/matmul.s", str(frames_file([printed]).sources["timed_frames.s"]))
