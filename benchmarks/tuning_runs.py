@@ -111,7 +111,7 @@ def runs(
     """Every case by every variant with every seed, the variants in turns. Raises MeasureError."""
     target, threads = settings.target, settings.threads
     with (
-        LocalMeasurer(target, threads) as measurer,
+        LocalMeasurer(target, threads, prints_apart=True) as measurer,
         LocalMeasurer(target, threads, drafts=False) as racer,
     ):
         for case in cases:

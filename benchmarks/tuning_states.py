@@ -67,7 +67,7 @@ def tuned_in_states(source: Source, settings: Settings, trials: int, seed: int) 
             setting_of(target, threads, tasor_version()),
         )
         states = [State(0, 0.0, {})]
-        with LocalMeasurer(target, threads) as measurer:
+        with LocalMeasurer(target, threads, prints_apart=True) as measurer:
             before = time.monotonic() - started
             for step in tuning.run(measurer):
                 best = _tuned(tuning, {name: s.best for name, s in tuning.searches.items()})

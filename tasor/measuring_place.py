@@ -63,7 +63,9 @@ def measuring_place(
             setting_of(target, threads, tasor_version(), strict=strict),
             calibrated(target, threads),
             lambda batch, trials: batch,
-            lambda drafts: LocalMeasurer(target, threads, strict=strict, drafts=drafts),
+            lambda drafts: LocalMeasurer(
+                target, threads, strict=strict, drafts=drafts, prints_apart=drafts
+            ),
         )
         return
     # Loaded when it is asked for: nobody else needs it.

@@ -1,7 +1,7 @@
 """Schedules of a batch to kernels in shared libraries, behind the back of who chose them.
 
-What it does: one thread lowers and prints, some kernels at a time, and hands them as files to the
-compilers (`candidate_build`). It takes a core as they do, and keeps away from those where something
+What it does: one thread lowers and prints, or has another process do that, and hands kernels as
+files to the compilers (`candidate_build`). It takes a core as they do, and keeps away from those where something
 is timed: who begins one batch before the one in front of it is measured has lost no time when its
 turn comes. Kernels with equal text are one candidate; what was built lately, the incumbent above
 all, is not built again. What it does not: choose schedules, or run what it built.
@@ -17,17 +17,16 @@ from pathlib import Path
 from typing import TypeVar
 
 from tensorgen.lower import Lowered
-from tensorgen.schedule import Schedule, ScheduleError
-from tensorgen.scratch import copies_bytes
-from tensorgen.simplify import Memory, remembering
+from tensorgen.schedule import Schedule
 from tensorgen.target import Target
 from tensorgen.task import Task
 from tensorgen.tune.candidate_build import Built, CandidateBuilder
-from tensorgen.tune.candidate_source import PrintedKernel, printed_kernel
+from tensorgen.tune.candidate_source import PrintedKernel
 from tensorgen.tune.compiler_cores import CompilerCores
 from tensorgen.tune.draft_flags import ASSEMBLY, FRAME, LANES, LOOPS, draft_flags
-from tensorgen.tune.fields import one_line
+from tensorgen.tune.kernel_printer import KernelPrinter, PrintingHere, PrintSettings
 from tensorgen.tune.outcome import NotBuilt, Refused
+from tensorgen.tune.printing_worker import PrintingWorker
 
 FILE_CANDIDATES = 24
 """So many are printed before they go to compilers, and so many frames are in one file, at most: to
@@ -35,12 +34,6 @@ start a compiler takes as long as some frames."""
 
 FILE_KERNELS = 8
 """Those that are more than frames, at most: their compilers share the work of a batch."""
-
-MOST_BYTES = 4 << 30
-"""Candidates that write to more memory are not built."""
-
-_MOST_REMEMBERED = 1 << 17
-"""Terms of which is remembered how they simplify."""
 
 _KEPT_BUILT = 128
 """Kernels that are not built again if they are asked for soon."""
@@ -88,7 +81,8 @@ class BatchBuilder:
     """Builds candidates for a target; libraries go to `folder`, which the caller removes.
 
     With `drafts`, kernels are compiled with fewer passes than a library is, and call functions in
-    other libraries. Not to be used by several threads at once.
+    other libraries. With `prints_apart` another process prints. Not to be used by several threads
+    at once.
     """
 
     def __init__(
@@ -101,22 +95,24 @@ class BatchBuilder:
         drafts: bool,
         cores: CompilerCores,
         cache: Path | None = None,
+        prints_apart: bool = False,
     ) -> None:
-        self._target = target
-        self._threads = threads
-        self._strict = strict
         self._drafts = drafts
         self._builder = CandidateBuilder(
             target, threads, folder, strict=strict, drafts=drafts, cores=cores, cache=cache
         )
         self._cores = cores
         self._printer = ThreadPoolExecutor(max_workers=1)
-        self._memory = Memory()
+        printing = PrintSettings(target, threads, strict, self._builder.frames)
+        self._kernels: KernelPrinter = (
+            PrintingWorker(printing) if prints_apart else PrintingHere(printing)
+        )
         self._kept: dict[tuple[bytes, Schedule], tuple[Candidate, Built]] = {}
 
     def close(self) -> None:
         """Waits for what is under way, and ends the threads."""
         self._printer.shutdown(cancel_futures=True)
+        self._kernels.close()
         self._builder.close()
 
     def begin(
@@ -172,8 +168,8 @@ class BatchBuilder:
             kernels: dict[tuple[str, ...], dict[_Text, PrintedKernel]] = {}
             for place, task, schedule in group:
                 # Who is to time something waits for one kernel at most.
-                with self._cores.taken():
-                    printed = self._printed(task, schedule, apart)
+                with self._cores.taken() as around:
+                    printed = self._kernels.printed(task, schedule, apart=apart, around=around)
                 if isinstance(printed, _Unbuilt):
                     entries[place] = printed
                     continue
@@ -209,28 +205,6 @@ class BatchBuilder:
             if isinstance(entry, Candidate):
                 with self._cores.taken():
                     prepare(entry)
-
-    def _printed(self, task: Task, schedule: Schedule, apart: bool) -> PrintedKernel | _Unbuilt:
-        self._memory.keep_below(_MOST_REMEMBERED)
-        try:
-            with remembering(self._memory):
-                printed = printed_kernel(
-                    task, schedule, self._target, strict=self._strict, apart=apart,
-                    frames=self._builder.frames,
-                )  # fmt: skip
-        except ScheduleError as error:
-            return NotBuilt(one_line(error))
-        except (AssertionError, LookupError, ArithmeticError) as error:
-            # A bug of ours, but one that must not end the tuning of everything else.
-            return Refused(f"lowering: {type(error).__name__}: {one_line(error)}")
-        kernel = printed.lowered.kernel
-        written = sum(
-            copies_bytes(kernel, buffer, self._threads)
-            for buffer in (*kernel.outputs, *kernel.scratch)
-        )
-        if written > MOST_BYTES:
-            return NotBuilt(f"memory: expected at most {MOST_BYTES} bytes to write, got {written}")
-        return printed
 
     def _gathered(
         self,

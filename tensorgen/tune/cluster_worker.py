@@ -57,7 +57,11 @@ class KeptMeasurer:
             if self._measurer is None or self._work != (work, drafts):
                 self._close()
                 self._measurer = LocalMeasurer(
-                    work.target, work.threads, strict=work.strict, drafts=drafts
+                    work.target,
+                    work.threads,
+                    strict=work.strict,
+                    drafts=drafts,
+                    prints_apart=drafts,
                 )
                 self._work = (work, drafts)
             try:

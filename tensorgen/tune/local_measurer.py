@@ -89,7 +89,8 @@ class LocalMeasurer(Measurer):
     """Measures schedules for one target and number of threads. Close it, or use it in `with`.
 
     With `drafts`, tiles are compiled with fewer passes than a library is: enough to choose between
-    them. Without, as the kernels of a library are.
+    them. Without, as the kernels of a library are. With `prints_apart` another Python lowers and
+    prints, which takes as long to start as some fifty kernels.
 
     Raises MeasureError if this machine cannot run code for the target, and ToolMissing without a C
     compiler.
@@ -104,6 +105,7 @@ class LocalMeasurer(Measurer):
         *,
         strict: bool = False,
         drafts: bool = True,
+        prints_apart: bool = False,
         cache: Path | None = None,
         rules: RaceRules | None = None,
         limit_seconds: float = LIMIT_SECONDS,
@@ -125,7 +127,7 @@ class LocalMeasurer(Measurer):
         self._place = Path(self._folder.name)
         self._builder = BatchBuilder(
             target, threads, self._place, strict=strict, drafts=drafts, cores=self._compilers,
-            cache=cache,
+            cache=cache, prints_apart=prints_apart,
         )  # fmt: skip
         self._memory = OperandMemory(self._place)
         self._worker = MeasuringWorker(self._memory.file)

@@ -18,7 +18,7 @@ from tensorgen.schedule import RowStages, Schedule, VectorSource
 from tensorgen.sketch import loop_schedule
 from tensorgen.target import Target, host_target
 from tensorgen.task import Task
-from tensorgen.tune import candidate_batch, candidate_build
+from tensorgen.tune import candidate_build, kernel_printer
 from tensorgen.tune.candidate_batch import FILE_CANDIDATES, FILE_KERNELS, BatchBuilder, Candidate
 from tensorgen.tune.candidate_build import Built
 from tensorgen.tune.candidate_source import (
@@ -171,7 +171,7 @@ def test_who_begins_does_not_wait(builder: BatchBuilder, monkeypatch: pytest.Mon
         threads.append(get_ident())
         return printed_kernel(task, schedule, target, strict=named["strict"])
 
-    monkeypatch.setattr(candidate_batch, "printed_kernel", print_late)
+    monkeypatch.setattr(kernel_printer, "printed_kernel", print_late)
     prepared: list[Candidate] = []
     begun = builder.begin([(TASK, one) for one in tiles(3)], prepared.append)
     assert not threads
@@ -243,7 +243,7 @@ def test_a_bug_in_lowering_costs_its_candidate_only(
             raise AssertionError("a tile of no width")
         return printed_kernel(task, schedule, *given, **named)
 
-    monkeypatch.setattr(candidate_batch, "printed_kernel", broken)
+    monkeypatch.setattr(kernel_printer, "printed_kernel", broken)
     batch = builder.begin([(TASK, bad), (TASK, good)])()
     assert batch.places[0] == Refused("lowering: AssertionError: a tile of no width")
     assert isinstance(batch.built[0], Built)

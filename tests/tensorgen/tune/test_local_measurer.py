@@ -22,7 +22,7 @@ from tensorgen.schedule import Lanes, Loops, RowStages, Schedule
 from tensorgen.sketch import default_schedule
 from tensorgen.target import Target, host_target
 from tensorgen.task import Task
-from tensorgen.tune import candidate_batch, candidate_build, local_measurer
+from tensorgen.tune import candidate_build, kernel_printer, local_measurer
 from tensorgen.tune.candidate_source import PrintedKernel, printed_kernel
 from tensorgen.tune.local_measurer import LocalMeasurer
 from tensorgen.tune.measurer import MeasureError, NotMeasured
@@ -119,7 +119,7 @@ def changed(monkeypatch: pytest.MonkeyPatch, changes: dict[Schedule, tuple[str, 
         kernel = replace(printed.kernel, text=printed.text.replace(old, new, 1))
         return replace(printed, kernel=kernel)
 
-    monkeypatch.setattr(candidate_batch, "printed_kernel", print_changed)
+    monkeypatch.setattr(kernel_printer, "printed_kernel", print_changed)
 
 
 BEGIN = "\n{\n"
@@ -238,7 +238,7 @@ def test_what_cannot_be_loaded_is_refused(
 def test_too_much_memory_is_not_built(
     fresh: LocalMeasurer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(candidate_batch, "MOST_BYTES", 1000)
+    monkeypatch.setattr(kernel_printer, "MOST_BYTES", 1000)
     (tile,) = tiles(TASK, 1)
     outcome = fresh.measure(TASK, [], tile).incumbent
     assert isinstance(outcome, NotBuilt)

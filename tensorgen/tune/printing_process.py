@@ -1,0 +1,51 @@
+"""The process that prints kernels beside the one that chooses them; see `printing_worker`.
+
+What it does: reads whom it prints for, then one request after the other, and answers each. What it
+does not: start or end itself.
+"""
+
+from __future__ import annotations
+
+import gc
+import pickle
+import sys
+from dataclasses import replace
+from typing import BinaryIO
+
+from tensorgen.task import Task
+from tensorgen.tune.candidate_source import PrintedKernel
+from tensorgen.tune.kernel_printer import PrintingHere
+
+READY = b"ready\n"
+"""What it says first."""
+
+
+def main(requests: BinaryIO | None = None, answers: BinaryIO | None = None) -> None:
+    """Answers until there are no more requests. Each is the number of a task, the task when it is
+    named first, a schedule, and whether parts are set apart."""
+    requests = sys.stdin.buffer if requests is None else requests
+    answers = sys.stdout.buffer if answers is None else answers
+    answers.write(READY)
+    answers.flush()
+    # What is made from here on lives long and has no cycles.
+    gc.freeze()
+    printer = PrintingHere(pickle.load(requests))
+    tasks: dict[int, Task] = {}
+    while True:
+        try:
+            number, task, schedule, apart = pickle.load(requests)
+        except EOFError:
+            return
+        if task is not None:
+            tasks[number] = task
+        found = printer.printed(tasks[number], schedule, apart=apart)
+        pickle.dump(_without_loops(found), answers, pickle.HIGHEST_PROTOCOL)
+        answers.flush()
+
+
+def _without_loops(found: object) -> object:
+    """What who asked needs of it: of loops there are as many terms as in the text."""
+    if not isinstance(found, PrintedKernel):
+        return found
+    kernel = replace(found.lowered.kernel, body=())
+    return replace(found, lowered=replace(found.lowered, kernel=kernel))
