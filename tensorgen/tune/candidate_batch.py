@@ -1,10 +1,10 @@
 """Schedules of a batch to kernels in shared libraries, behind the back of who chose them.
 
 What it does: one thread lowers and prints, or has another process do that, and hands kernels as
-files to the compilers (`candidate_build`). It takes a core as they do, and keeps away from those where something
-is timed: who begins one batch before the one in front of it is measured has lost no time when its
-turn comes. Kernels with equal text are one candidate; what was built lately, the incumbent above
-all, is not built again. What it does not: choose schedules, or run what it built.
+files to the compilers (`candidate_build`). It takes a core as they do, and keeps away from those
+where something is timed: who begins one batch before the one in front of it is measured has lost no
+time when its turn comes. Kernels with equal text are one candidate; what was built lately, the
+incumbent above all, is not built again. What it does not: choose schedules, or run what it built.
 """
 
 from __future__ import annotations

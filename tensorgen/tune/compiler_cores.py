@@ -1,7 +1,7 @@
 """Which cores compilers, and who prints for them, may use: all, but none where something is timed.
 
 What it does: gives each a core of its own, keeps the thread that asks to that core and so the
-compiler that it starts, too; and, for who is to time something, has compilers on the cores for that
+compiler that it starts, too; and, for who is to time something, has processes on the cores for that
 stand still, waits until nobody else is there and lets none go there. What it does not: start
 compilers, or time anything.
 """
@@ -67,6 +67,9 @@ class CompilerCores:
         finally:
             with self._changed:
                 del self._groups[group]
+                if core in self._still:
+                    # Whoever was done when it was stopped may be asked for more later.
+                    _send(group, signal.SIGCONT)
 
     @contextmanager
     def quiet(self, cores: Sequence[int]) -> Iterator[None]:

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from threading import Event, Thread
 
@@ -149,6 +149,22 @@ def test_compilers_stand_still_while_something_is_timed(
             assert stands_still(compiler, True)
             timer.end()
             assert stands_still(compiler, False)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc tells whether a process stands still")
+def test_a_process_that_lives_on_stands_still_no_longer(
+    compiler: subprocess.Popen[bytes],
+) -> None:
+    """It was done with what it was asked for when it was stopped, and may be asked again."""
+    cores = CompilerCores([])
+    with cores.taken() as around:
+        with ExitStack() as block:
+            block.enter_context(around(compiler.pid))
+            timer = Timer(cores, [])
+            assert timer.is_quiet.wait(SECONDS)
+            assert stands_still(compiler, True)
+        assert stands_still(compiler, False)
+        timer.end()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc tells whether a process stands still")
