@@ -30,7 +30,6 @@ from benchmarks.tvm_duel import Duel, DuelError, Effort, duel
 from benchmarks.tvm_operators import LAYOUTS, Operator, operator_of
 from benchmarks.tvm_tables import markdown, summary, table
 from tasor.errors import EXIT_NO, EXIT_TOOL_MISSING, EXIT_USAGE, one_line
-from tasor.own_process import set_up_own_process
 from tasor.peers import pinned_cpus
 from tasor.pipeline import Settings, settings_of
 from tasor.suites.layers import layers
@@ -38,6 +37,7 @@ from tasor.suites.operators import workloads
 from tasor.suites.sources import Source, sources
 from tensorgen.build import BuildError, ToolMissing
 from tensorgen.calibration import CalibrationError
+from tensorgen.own_process import set_up_own_process
 from tensorgen.target import host_target
 from tensorgen.tune.measurer import MeasureError
 

@@ -20,8 +20,8 @@ from rich.table import Table
 from benchmarks.markdown_page import made_by, options_of, table_lines
 from benchmarks.tuning_runs import Run, Variant, milestones, prepared, runs
 from benchmarks.tuning_tables import asked_cases, median_gains, parser_of
-from tasor.own_process import set_up_own_process
 from tasor.pipeline import settings_of
+from tensorgen.own_process import set_up_own_process
 from tensorgen.target import host_target
 from tensorgen.tune.task_search import USUAL_BATCH
 

@@ -51,11 +51,11 @@ from tasor.errors import (
 )
 from tasor.library_folder import read_library_folder
 from tasor.options import named_arrays, named_shapes
-from tasor.own_process import set_up_own_process
 from tasor.reporter import STEPS, Reporter, Verbosity
 from tasor.terminal import draw, print_json, print_line
 from tensorgen.build import BuildError
 from tensorgen.module_spec import WeightMode
+from tensorgen.own_process import set_up_own_process
 from tensorgen.version import tasor_version
 
 app = typer.Typer(

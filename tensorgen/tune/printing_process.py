@@ -6,12 +6,12 @@ does not: start or end itself.
 
 from __future__ import annotations
 
-import gc
 import pickle
 import sys
 from dataclasses import replace
 from typing import BinaryIO
 
+from tensorgen.own_process import set_up_own_process
 from tensorgen.task import Task
 from tensorgen.tune.candidate_source import PrintedKernel
 from tensorgen.tune.kernel_printer import PrintingHere
@@ -27,8 +27,7 @@ def main(requests: BinaryIO | None = None, answers: BinaryIO | None = None) -> N
     answers = sys.stdout.buffer if answers is None else answers
     answers.write(READY)
     answers.flush()
-    # What is made from here on lives long and has no cycles.
-    gc.freeze()
+    set_up_own_process()
     printer = PrintingHere(pickle.load(requests))
     tasks: dict[int, Task] = {}
     while True:

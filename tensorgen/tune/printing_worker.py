@@ -35,11 +35,11 @@ _STOP_SECONDS = 2.0
 
 
 class PrintingWorker:
-    """Prints in a process of its own, which begins to start at once."""
+    """Prints in a process of its own, which starts when it is first asked."""
 
     def __init__(self, settings: PrintSettings) -> None:
         self._settings = settings
-        self._process: subprocess.Popen[bytes] | None = _started()
+        self._process: subprocess.Popen[bytes] | None = None
         self._is_ready = False
         self._known: dict[bytes, int] = {}
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from tasor.command_line import main
-from tasor.own_process import set_up_own_process
+from tensorgen.own_process import set_up_own_process
 
 
 @pytest.fixture(autouse=True)

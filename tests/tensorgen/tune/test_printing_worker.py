@@ -119,7 +119,7 @@ def test_a_python_that_does_not_start_is_told(monkeypatch: pytest.MonkeyPatch) -
     worker.close()
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     with pytest.raises(MeasureError, match="expected to start /nowhere/python, got"):
-        PrintingWorker(SETTINGS)
+        printed(worker, TASK, schedules(TASK)[0])
 
 
 @pytest.mark.parametrize("threads", [1, 2])
