@@ -8,7 +8,7 @@ known which candidate it is. What it does not: load or run what it built.
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -96,24 +96,27 @@ class CandidateBuilder:
         drafts = drafts and self._intrinsics is not None
         self.apart = drafts
         self._elsewhere = frozenset(functions_apart(target.isa) if drafts else ())
-        self._everywhere: tuple[Path, ...] = ()
-        self.frames: FrameTarget | None = None
-        if self._elsewhere:
-            sources = {"functions.c": apart_source(target.isa)}
-            library = build_library(sources, target=target, strict=strict, cache=cache)
-            self._everywhere = (library,)
-        if drafts and platform.system() == "Linux":
-            self.frames = FrameTarget(target.isa, strict, openmp, self._elsewhere)
-            file = frame_calls_file(target, threads, strict=strict, team=openmp)
-            library = build_library(
-                file.sources, target=target, source_flags=file.source_flags, strict=strict,
-                threads=threads, cache=cache,
-            )  # fmt: skip
-            self._everywhere += (library,)
+        self.frames = (
+            FrameTarget(target.isa, strict, openmp, self._elsewhere)
+            if drafts and platform.system() == "Linux"
+            else None
+        )
+        self._everywhere = tuple(self._beside_all(cache))
         self._pool = ThreadPoolExecutor(max_workers=cores.count)
         self._kernels = CompileQueue(self._compiled_kernels, self._pool, cores, MOST_TOGETHER)
         functions = CompileQueue(self._compiled_functions, self._pool, cores, MOST_TOGETHER)
         self._made = FunctionLibraries(partial(functions.submit, FILTERED))
+
+    def _beside_all(self, cache: Path | None) -> Iterator[Path]:
+        """The libraries that any draft may call."""
+        build = partial(build_library, target=self._target, strict=self._strict, cache=cache)
+        if self._elsewhere:
+            yield build({"functions.c": apart_source(self._target.isa)})
+        if self.frames is not None:
+            file = frame_calls_file(
+                self._target, self._threads, strict=self._strict, team=self.frames.team
+            )
+            yield build(file.sources, source_flags=file.source_flags, threads=self._threads)
 
     def close(self) -> None:
         """Waits for the compilers that are at work, and ends the threads."""
