@@ -8,7 +8,7 @@ behind each but the last, and leave what stands between them to the first thread
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -57,6 +57,7 @@ from tensorgen.loop import (
     VectorLoad,
     VectorStore,
     has_parallel_loop,
+    shared_as_one,
 )
 from tensorgen.module_spec import Parameter
 from tensorgen.types import int64
@@ -285,12 +286,7 @@ class Statements:
 
     def _team_loop(self, loop: For, last: bool) -> None:
         """A loop, or perfectly nested ones as if they were one, that a team shares out."""
-        axes, body = [loop.axis], loop.body
-        while len(axes) < loop.collapse:
-            (inner,) = body
-            assert isinstance(inner, For), "nested loops that are shared as one"
-            axes.append(inner.axis)
-            body = inner.body
+        axes, body = shared_as_one(loop)
         outer = self.together, self.shared
         self.together, self.shared = False, True
         count = prod(axis.extent for axis in axes)
@@ -309,7 +305,7 @@ class Statements:
         else:
             self.page.line("TASOR_WAIT_FOR_TEAM;")
 
-    def _axes_of_turn(self, turn: str, axes: list[Axis]) -> None:
+    def _axes_of_turn(self, turn: str, axes: Sequence[Axis]) -> None:
         """Where a turn of nested loops is along each of them. An axis of one element has no name:
         what is computed with it may have lost it."""
         below = prod(axis.extent for axis in axes)

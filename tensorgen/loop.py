@@ -388,6 +388,17 @@ def nested(axes: tuple[Axis, ...], body: tuple[Stmt, ...], kind: LoopKind) -> tu
     return result
 
 
+def shared_as_one(loop: For) -> tuple[tuple[Axis, ...], tuple[Stmt, ...]]:
+    """The axes of the nested loops that threads share as one with this loop, and what is inside."""
+    axes, body = [loop.axis], loop.body
+    while len(axes) < loop.collapse:
+        (inner,) = body
+        assert isinstance(inner, For), "nested loops that are shared as one"
+        axes.append(inner.axis)
+        body = inner.body
+    return tuple(axes), body
+
+
 def has_parallel_loop(body: tuple[Stmt, ...]) -> bool:
     """Whether threads share a loop somewhere in a block."""
     return any(

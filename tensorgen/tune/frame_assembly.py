@@ -41,6 +41,7 @@ from tensorgen.loop import (
     Stmt,
     TransposeBlock,
     has_parallel_loop,
+    shared_as_one,
 )
 from tensorgen.module_spec import Kernel, Parameter
 from tensorgen.scratch import scratch_layout
@@ -248,25 +249,17 @@ class _Frame:
         self._axes[axis.position] = place
         self._line(f"mov {place}, 0")
         self._at(again)
-        self._compare(place, axis.extent)
+        self._line(f"mov rax, {axis.extent}")
+        self._line(f"cmp {place}, rax")
         self._line(f"jge {end}")
         yield
         self._line(f"inc {place}")
         self._line(f"jmp {again}")
         self._at(end)
 
-    def _compare(self, place: str, count: int) -> None:
-        self._line(f"mov rax, {count}")
-        self._line(f"cmp {place}, rax")
-
     def _team_loop(self, loop: For, last: bool) -> None:
         """A loop, or nested ones as if they were one, of which each thread has iterations."""
-        axes, body = [loop.axis], loop.body
-        while len(axes) < loop.collapse:
-            (inner,) = body
-            assert isinstance(inner, For), "nested loops that are shared as one"
-            axes.append(inner.axis)
-            body = inner.body
+        axes, body = shared_as_one(loop)
         turn = Axis(axes[0].position, prod(axis.extent for axis in axes), "turn")
         outer = self.together, self.shared
         self.together, self.shared = False, True

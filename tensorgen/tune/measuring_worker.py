@@ -9,24 +9,18 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, suppress
-from pathlib import Path
+from contextlib import AbstractContextManager
 from typing import Any
 
 from tensorgen.openmp_runtime import spinning_environment
 from tensorgen.tune.measurer import MeasureError
+from tensorgen.tune.other_python import end_python, start_python
 
-_PROGRAM = """
-import sys
-sys.path.insert(0, sys.argv[1])
-from tensorgen.tune.measuring_process import main
-main(int(sys.argv[2]))
-"""
-_READY = "{}\n"
-_ROOT = Path(__file__).resolve().parent.parent.parent
-_STOP_SECONDS = 2.0
+_MODULE = "tensorgen.tune.measuring_process"
+_READY = b"{}\n"
+_ISOLATED = ("-I", "-S")
+"""With the standard library alone it starts in milliseconds."""
 
 
 class MeasuringWorker:
@@ -34,7 +28,7 @@ class MeasuringWorker:
 
     def __init__(self, operands: int) -> None:
         self._operands = operands
-        self._process: subprocess.Popen[str] | None = None
+        self._process: subprocess.Popen[bytes] | None = None
 
     def ask(
         self, request: Mapping[str, Any], timed: Callable[[], AbstractContextManager[None]]
@@ -44,7 +38,7 @@ class MeasuringWorker:
 
         A process that is gone, killed for its memory, say, is replaced once. Raises MeasureError.
         """
-        line = json.dumps(request) + "\n"
+        line = json.dumps(request).encode() + b"\n"
         answer = self._answer(line, timed) or self._answer(line, timed)
         if not answer:
             raise MeasureError(
@@ -59,18 +53,21 @@ class MeasuringWorker:
         results: list[dict[str, Any]] = found["results"]
         return results
 
-    def _answer(self, line: str, timed: Callable[[], AbstractContextManager[None]]) -> str:
+    def _answer(self, line: bytes, timed: Callable[[], AbstractContextManager[None]]) -> bytes:
         """One line; nothing if the process ended."""
         if self._process is None:
-            self._process = _started(self._operands)
+            self._process = start_python(
+                _MODULE, "measuring", self._operands,
+                options=_ISOLATED, environment=spinning_environment(), files=(self._operands,),
+            )  # fmt: skip
         process = self._process
         try:
             answer = _said(process, line)
             if answer == _READY:
                 with timed():
-                    answer = _said(process, "\n")
+                    answer = _said(process, b"\n")
         except BrokenPipeError:
-            answer = ""
+            answer = b""
         except BaseException:
             # Interrupted between a question and its answer: it would answer the next one with it.
             self.close()
@@ -82,45 +79,14 @@ class MeasuringWorker:
     def close(self) -> None:
         """Ends the process, if there is one, and waits for it."""
         process, self._process = self._process, None
-        if process is None:
-            return
-        assert process.stdin is not None
-        assert process.stdout is not None
-        with suppress(BrokenPipeError):
-            process.stdin.close()
-        try:
-            process.wait(_STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        process.stdout.close()
+        if process is not None:
+            end_python(process)
 
 
-def _said(process: subprocess.Popen[str], line: str) -> str:
+def _said(process: subprocess.Popen[bytes], line: bytes) -> bytes:
     """What a process says to a line; nothing if it ended."""
     assert process.stdin is not None
     assert process.stdout is not None
     process.stdin.write(line)
     process.stdin.flush()
     return process.stdout.readline()
-
-
-def _started(operands: int) -> subprocess.Popen[str]:
-    # Isolated, and with the standard library alone: it starts in milliseconds.
-    command = (sys.executable, "-I", "-S", "-c", _PROGRAM, str(_ROOT), str(operands))
-    try:
-        return subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=spinning_environment(),
-            encoding="utf-8",
-            process_group=0,
-            pass_fds=(operands,),
-        )
-    except OSError as error:
-        raise MeasureError(
-            f"measuring: expected to start {sys.executable}, got {error}; free some memory or "
-            "processes"
-        ) from None

@@ -9,7 +9,6 @@ from __future__ import annotations
 import pickle
 import sys
 from dataclasses import replace
-from typing import BinaryIO
 
 from tensorgen.own_process import set_up_own_process
 from tensorgen.task import Task
@@ -20,24 +19,23 @@ READY = b"ready\n"
 """What it says first."""
 
 
-def main(requests: BinaryIO | None = None, answers: BinaryIO | None = None) -> None:
-    """Answers until there are no more requests. Each is the number of a task, the task when it is
+def main() -> None:
+    """Answers until there are no more requests. Each is the digest of a task, the task when it is
     named first, a schedule, and whether parts are set apart."""
-    requests = sys.stdin.buffer if requests is None else requests
-    answers = sys.stdout.buffer if answers is None else answers
+    requests, answers = sys.stdin.buffer, sys.stdout.buffer
     answers.write(READY)
     answers.flush()
     set_up_own_process()
     printer = PrintingHere(pickle.load(requests))
-    tasks: dict[int, Task] = {}
+    tasks: dict[bytes, Task] = {}
     while True:
         try:
-            number, task, schedule, apart = pickle.load(requests)
+            digest, task, schedule, apart = pickle.load(requests)
         except EOFError:
             return
         if task is not None:
-            tasks[number] = task
-        found = printer.printed(tasks[number], schedule, apart=apart)
+            tasks[digest] = task
+        found = printer.printed(tasks[digest], schedule, apart=apart)
         pickle.dump(_without_loops(found), answers, pickle.HIGHEST_PROTOCOL)
         answers.flush()
 

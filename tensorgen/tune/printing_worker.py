@@ -13,7 +13,6 @@ import pickle
 import subprocess
 import sys
 from contextlib import suppress
-from pathlib import Path
 
 from tensorgen.build import Around
 from tensorgen.schedule import Schedule
@@ -21,17 +20,11 @@ from tensorgen.task import Task
 from tensorgen.tune.candidate_source import PrintedKernel
 from tensorgen.tune.kernel_printer import PrintSettings
 from tensorgen.tune.measurer import MeasureError
+from tensorgen.tune.other_python import end_python, start_python
 from tensorgen.tune.outcome import NotBuilt, Refused
 from tensorgen.tune.printing_process import READY
 
-_PROGRAM = """
-import sys
-sys.path.insert(0, sys.argv[1])
-from tensorgen.tune.printing_process import main
-main()
-"""
-_ROOT = Path(__file__).resolve().parent.parent.parent
-_STOP_SECONDS = 2.0
+_MODULE = "tensorgen.tune.printing_process"
 
 
 class PrintingWorker:
@@ -41,7 +34,7 @@ class PrintingWorker:
         self._settings = settings
         self._process: subprocess.Popen[bytes] | None = None
         self._is_ready = False
-        self._known: dict[bytes, int] = {}
+        self._known: set[bytes] = set()
 
     def printed(
         self, task: Task, schedule: Schedule, *, apart: bool, around: Around
@@ -49,7 +42,7 @@ class PrintingWorker:
         """The kernel, without its loops; or why there is none. Raises MeasureError if no process
         can be started."""
         if self._process is None:
-            self._process = _started()
+            self._process = start_python(_MODULE, "printing")
         process = self._process
         try:
             with around(process.pid):
@@ -82,9 +75,8 @@ class PrintingWorker:
     ) -> PrintedKernel | NotBuilt | Refused:
         assert process.stdin is not None
         assert process.stdout is not None
-        is_new = task.digest not in self._known
-        number = self._known.setdefault(task.digest, len(self._known))
-        request = (number, task if is_new else None, schedule, apart)
+        request = (task.digest, None if task.digest in self._known else task, schedule, apart)
+        self._known.add(task.digest)
         pickle.dump(request, process.stdin, pickle.HIGHEST_PROTOCOL)
         process.stdin.flush()
         found = pickle.load(process.stdout)
@@ -94,19 +86,9 @@ class PrintingWorker:
     def close(self) -> None:
         """Ends the process, if there is one, and waits for it."""
         process, self._process = self._process, None
-        self._is_ready, self._known = False, {}
-        if process is None:
-            return
-        assert process.stdin is not None
-        assert process.stdout is not None
-        with suppress(BrokenPipeError):
-            process.stdin.close()
-        try:
-            process.wait(_STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        process.stdout.close()
+        self._is_ready, self._known = False, set()
+        if process is not None:
+            end_python(process)
 
 
 def _keep_to_core_of_thread(process: int) -> None:
@@ -114,20 +96,3 @@ def _keep_to_core_of_thread(process: int) -> None:
     if hasattr(os, "sched_setaffinity"):
         with suppress(ProcessLookupError):
             os.sched_setaffinity(process, os.sched_getaffinity(0))
-
-
-def _started() -> subprocess.Popen[bytes]:
-    command = (sys.executable, "-c", _PROGRAM, str(_ROOT))
-    try:
-        return subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            process_group=0,
-        )
-    except OSError as error:
-        raise MeasureError(
-            f"printing: expected to start {sys.executable}, got {error}; free some memory or "
-            "processes"
-        ) from None
