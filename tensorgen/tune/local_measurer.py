@@ -96,7 +96,7 @@ class LocalMeasurer(Measurer):
     compiler.
     """
 
-    ahead = 4
+    ahead = 8
 
     def __init__(
         self,

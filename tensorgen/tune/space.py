@@ -242,7 +242,10 @@ class Space:
         """A point at random, of a sketch at random unless it is given."""
         number = rng.randrange(len(self.sketches)) if sketch is None else sketch
         for _ in range(DRAWS):
-            choices = tuple(rng.randrange(len(knob.values)) for knob in self._knobs(number))
+            choices = tuple(
+                rng.randrange(len(knob.values)) if len(knob.values) > 1 else 0
+                for knob in self._knobs(number)
+            )
             found = self._settled(number, choices)
             if found is not None:
                 return found

@@ -172,14 +172,17 @@ class TileSpace:
     def build(self, settings: Settings) -> RegisterTile | None:
         """The tile of these settings; None if it is none."""
         tiles = self.variants.get((bool(settings["together"]), bool(settings["parallel"])))
-        if tiles is None:
+        shape = int(settings["rows"]), int(settings["vectors"])
+        # Most points at random end here: nothing is made of them.
+        if tiles is None or shape not in self.shapes:
             return None
+        rows, vectors = shape
         schedule = RegisterTile(
             tiles.vector,
             self.source,
             row_packed=bool(settings["row_packed"]),
-            rows=int(settings["rows"]),
-            vectors=int(settings["vectors"]),
+            rows=rows,
+            vectors=vectors,
             lanes=self.core.dialect.lanes,
             vectors_outer=bool(settings["vectors_outer"]),
             parallel=bool(settings["parallel"]),
@@ -193,9 +196,7 @@ class TileSpace:
             copied=tiles.copied,
             skips_padding=tiles.skips_padding,
             depth=int(settings["depth"]),
-            row_block=_rows_of_block(
-                tiles.work.rows, int(settings["rows"]), int(settings["row_blocks"])
-            ),
+            row_block=_rows_of_block(tiles.work.rows, rows, int(settings["row_blocks"])),
             block_in_place=bool(settings["block_in_place"]),
         )
         groups = int(settings["panel_groups"])
@@ -204,9 +205,7 @@ class TileSpace:
         return schedule if self._is_legal(tiles, schedule) else None
 
     def _is_legal(self, tiles: TileSketch, schedule: RegisterTile) -> bool:
-        """Whether a tile fits the registers, and its parts each other."""
-        if (schedule.rows, schedule.vectors) not in self.shapes:
-            return False
+        """Whether the parts of a tile that fits the registers fit each other."""
         if schedule.prologue not in {made[0] for made in tiles.prologues}:
             return False
         if schedule.ahead and not tiles.may_ask_ahead(self.source):
