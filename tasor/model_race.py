@@ -1,18 +1,26 @@
 """Whole models raced: as tuned against as scheduled without trials.
 
-What it does: builds both libraries, and times whole runs of them in turns. Trials time kernels one
-by one: what lies between two kernels, and how one leaves the caches to the next, only a run shows.
-What it does not: choose kernels, or decide which library is kept (`model_tuning`).
+What it does: builds both libraries, times whole runs of them in turns, and says which one is kept
+by that race and those on file. Trials time kernels one by one: what lies between two kernels, and
+how one leaves the caches to the next, only a run shows.
+What it does not: choose kernels, or keep races on file (`tensorgen.tune.records`).
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import median
 
+from graphopt.compiler import Compilation
 from tasor.compiled_model import CompiledModel
 from tasor.sample_inputs import sample_inputs
 from tasor.turns import LEAST_CALLS, Timings, timed
+from tensorgen.digest import content_digest
+from tensorgen.tune.model_race_record import ModelRaceRecord
+from tensorgen.tune.schedule_text import schedule_text
+from tensorgen.tune.trial import Setting, now
 
 RACE_SECONDS = 2.0
 """What a race takes, unless the fewest runs take longer."""
@@ -23,20 +31,60 @@ MOST_ROUNDS, LEAST_ROUNDS = 9, 5
 
 @dataclass(frozen=True, slots=True)
 class ModelRace:
-    """Whole runs of a model, in turns: as scheduled without trials and as tuned."""
+    """Whole runs of a model, in turns: as scheduled without trials and as tuned. `earlier` is what
+    came of such races before, as `times_as_fast` of each."""
 
     zero_trials: Timings
     tuned: Timings
+    earlier: tuple[float, ...] = ()
 
     @property
     def times_as_fast(self) -> float:
-        """How many times as fast as without trials the model is as tuned."""
-        return self.tuned.times_as_fast_as(self.zero_trials)
+        """How many times as fast as without trials the model is as tuned, by all races: of two
+        libraries that are about as fast, one alone would take now this and now that one."""
+        before, after = self.typical_round
+        return taken_together((*self.earlier, before / after))
+
+    @property
+    def typical_round(self) -> tuple[float, float]:
+        """The milliseconds of both in the round whose ratio is the median."""
+        rounds = zip(self.zero_trials.turns, self.tuned.turns, strict=True)
+        ordered = sorted(rounds, key=lambda turns: turns[0] / turns[1])
+        return ordered[(len(ordered) - 1) // 2]
 
     @property
     def is_won(self) -> bool:
         """Whether it is as fast as tuned as it is without trials, at least."""
-        return self.times_as_fast >= 1.0
+        return is_taken(self.times_as_fast)
+
+    def record(self, model: str, setting: Setting) -> ModelRaceRecord:
+        """This race as it is put on file, for the libraries with that digest."""
+        before, after = (milliseconds * 1e-3 for milliseconds in self.typical_round)
+        return ModelRaceRecord(model, setting, before, after, now())
+
+
+def taken_together(races: Sequence[float]) -> float:
+    """What several races of the same libraries say together."""
+    return median(races)
+
+
+def is_taken(times: float) -> bool:
+    """Whether a model that is so many times as fast as without trials is taken as tuned."""
+    return times >= 1.0
+
+
+def libraries_digest(zero_trials: Compilation, tuned: Compilation) -> str:
+    """The digest, in hexadecimal, of what both libraries of a model are made of: which kernels, how
+    often each is run, and how it is scheduled."""
+    parts = (
+        part
+        for compilation in (zero_trials, tuned)
+        for task, runs, schedule in zip(
+            compilation.tasks, compilation.runs, compilation.schedules, strict=True
+        )
+        for part in (task.digest, str(runs), schedule_text(schedule))
+    )
+    return content_digest(*parts).hex()
 
 
 def raced(zero_trials: CompiledModel, tuned: CompiledModel) -> ModelRace:

@@ -2,8 +2,8 @@
 
 What it does: compiles models with zero trials, has `tensorgen.tune` make trials for their tasks,
 compiles each again with the schedules that were faster, and has it race as a whole: a model whose
-kernels are faster one by one and slower together keeps those with zero trials. A model that cannot
-be compiled does not stop the others.
+kernels are faster one by one and slower together keeps those with zero trials, then and when it is
+compiled by what is on file. A model that cannot be compiled does not stop the others.
 What it does not: draw anything, or write libraries.
 """
 
@@ -23,7 +23,13 @@ from graphopt.search import machine_for
 from tasor.compiled_model import CompiledModel
 from tasor.errors import one_line
 from tasor.measuring_place import measuring_place
-from tasor.model_race import ModelRace, raced
+from tasor.model_race import (
+    ModelRace,
+    is_taken,
+    libraries_digest,
+    raced,
+    taken_together,
+)
 from tasor.pipeline import (
     SILENT,
     Observer,
@@ -42,7 +48,7 @@ from tensorgen.task import Task
 from tensorgen.tune.learning_curve import CurvePoint, History
 from tensorgen.tune.library_race import WORTH, Choice, choice, counting
 from tensorgen.tune.outcome import FAULTS, Tally, seconds_of, tallied
-from tensorgen.tune.records import Miss, TrialRecords
+from tensorgen.tune.records import Miss, RecordsError, TrialRecords
 from tensorgen.tune.space import Space
 from tensorgen.tune.task_scheduler import (
     Finish,
@@ -122,7 +128,7 @@ class TunedModel:
         """Why it got no more trials, and what its race decided if it was lost, in words."""
         if self.race is None or self.race.is_won:
             return self.finish.value
-        return f"{self.finish.value}; {_lost(self.race)}"
+        return f"{self.finish.value}; {_lost(self.race.times_as_fast)}: kept as without trials"
 
     def times_as_fast(self, tasks: Mapping[str, TunedTask]) -> float | None:
         """How many times as fast as with zero trials it is: by its race, or without one by its
@@ -158,11 +164,8 @@ class TunedModel:
         return sum(tasks[name].choice.is_tuned for name in self.counts if name not in self.left)
 
 
-def _lost(race: ModelRace) -> str:
-    return (
-        f"as a whole {race.times_as_fast:.3f} times as fast as without trials: kept as without "
-        "trials"
-    )
+def _lost(times: float) -> str:
+    return f"as a whole {times:.3f} times as fast as without trials"
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,9 +203,11 @@ def tuned_models(
     """Tune models together. Raises what `measuring_place` and `TrialRecords` do, and UsageError for
     a goal that no model has."""
     objective = objective_of(request, [question for question, _ in compiled])
+    path = cache_folder() / RECORDS_NAME if request.records is None else request.records
+    records = TrialRecords(path, tell=observer.remarks)
     tasks, networks = tasks_and_networks(compiled, settings)
     found, history, stopped = _tuned_tasks(
-        tasks, list(networks.values()), objective, settings, request, progress, observer
+        tasks, list(networks.values()), objective, settings, request, records, progress, observer
     )
     faster = {t.task: t.choice.schedule for t in found.values() if t.choice.is_tuned}
     models: list[TunedModel | FailedModel] = []
@@ -216,7 +221,7 @@ def tuned_models(
         left = frozenset(name for name in network.counts if found[name].task in not_taken)
         race = None
         if stages is not model and request.cluster is None:
-            race = _raced(question, model, stages, observer)
+            race = _raced(question, model, stages, settings, records, observer)
             stages = model if race is not None and not race.is_won else stages
         targets = objective.targets if isinstance(objective, LatencyTargets) else {}
         models.append(
@@ -275,12 +280,12 @@ def _tuned_tasks(
     objective: Objective,
     settings: Settings,
     request: TuneRequest,
+    records: TrialRecords,
     progress: Callable[[Progress], None],
     observer: Observer,
 ) -> tuple[dict[str, TunedTask], History, str | None]:
     """Each task, tuned, what was done when, and why tuning ended before its time, if it did."""
     target, threads, strict = settings.target, settings.threads, settings.strict
-    path = cache_folder() / RECORDS_NAME if request.records is None else request.records
     observer.begins("tune")
     with measuring_place(
         request.cluster, target, threads, strict=strict, tell=observer.remarks
@@ -294,7 +299,7 @@ def _tuned_tasks(
                 batch=place.batch(USUAL_BATCH, request.trials),
                 strategy=request.strategy, patience=request.patience, learned=request.learned,
             ),
-            TrialRecords(path, tell=observer.remarks),
+            records,
             place.setting,
             objective=objective,
             tell=observer.remarks,
@@ -346,10 +351,16 @@ def _not_taken(compilation: Compilation, faster: Mapping[Task, Schedule]) -> fro
 
 
 def _raced(
-    question: Question, stages: Stages, tuned: Stages, observer: Observer
+    question: Question,
+    stages: Stages,
+    tuned: Stages,
+    settings: Settings,
+    records: TrialRecords,
+    observer: Observer,
 ) -> ModelRace | None:
-    """The race of a model with itself as tuned; None if there is no room for its libraries, say.
-    Remarks name a model that does not win it, or why there is none."""
+    """The race of a model with itself as tuned, beside those on file, where it is put, too; None if
+    there is no room for its libraries, say. Remarks name a model that does not win, or why there is
+    no race, or none on file."""
     observer.begins("race the model")
     name = printable(question.name)
     try:
@@ -357,9 +368,26 @@ def _raced(
     except BuildError as error:
         observer.remarks(f"{name}: not raced as a whole: {one_line(error)}")
         return None
+    libraries = libraries_digest(stages.compilation, tuned.compilation)
+    setting = _setting(settings)
+    try:
+        race = replace(race, earlier=_races_on_file(records, libraries, setting))
+        records.add_model_races([race.record(libraries, setting)])
+    except RecordsError as error:
+        observer.remarks(f"{name}: its race is not kept: {one_line(error)}")
     if not race.is_won:
-        observer.remarks(f"{name}: {_lost(race)}")
+        observer.remarks(f"{name}: {_lost(race.times_as_fast)}: kept as without trials")
     return race
+
+
+def _races_on_file(records: TrialRecords, libraries: str, setting: Setting) -> tuple[float, ...]:
+    """How many times as fast as without trials a model was as tuned, in each race of it."""
+    return tuple(race.times_as_fast for race in records.model_races_of(libraries, setting))
+
+
+def _setting(settings: Settings) -> Setting:
+    """What figures depend on that are measured here."""
+    return setting_of(settings.target, settings.threads, tasor_version(), strict=settings.strict)
 
 
 def tuned_stages(
@@ -379,10 +407,11 @@ def recorded_stages(
     question: Question, stages: Stages, settings: Settings, path: Path, observer: Observer = SILENT
 ) -> Stages:
     """One model with the schedules on file that were faster than those with zero trials, in races
-    or, where none was held, in trials, and are allowed by the settings. Remarks name the kernels
-    that have none. Raises RecordsError."""
+    or, where none was held, in trials, and are allowed by the settings; with none of them if they
+    lost the races of the whole model. Remarks name the kernels that have none, and a model that
+    lost. Raises RecordsError."""
     records = TrialRecords(path, tell=observer.remarks)
-    setting = setting_of(settings.target, settings.threads, tasor_version(), strict=settings.strict)
+    setting = _setting(settings)
     found: dict[Task, Schedule] = {}
     misses: Counter[str] = Counter()
     compilation = stages.compilation
@@ -411,7 +440,17 @@ def recorded_stages(
             f"{printable(path.name)}: {count} of {len(compilation.tasks)} kernels are scheduled "
             f"without trials: {reason}; tune the model to have them"
         )
-    return _recompiled(question, stages, settings, found, observer)
+    tuned = _recompiled(question, stages, settings, found, observer)
+    races = _races_on_file(
+        records, libraries_digest(stages.compilation, tuned.compilation), setting
+    )
+    if not races or is_taken(times := taken_together(races)):
+        return tuned
+    observer.remarks(
+        f"{printable(path.name)}: {printable(question.name)} is scheduled without trials: "
+        f"{_lost(times)} by the schedules on file"
+    )
+    return stages
 
 
 def _recorded(

@@ -10,6 +10,8 @@ import json
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from tensorgen.digest import DIGEST_BYTES
+
 Document = Mapping[str, Any]
 """A JSON object."""
 
@@ -55,6 +57,14 @@ def text_in(document: Document, name: str) -> str:
     if not isinstance(value, str):
         raise unexpected(name, "text", value)
     return value
+
+
+def digest_in(document: Document, name: str, of: str) -> str:
+    """A field that is the digits of a digest of something. Raises FieldError."""
+    text = text_in(document, name)
+    if len(text) != 2 * DIGEST_BYTES or not set(text) <= set("0123456789abcdef"):
+        raise unexpected(name, f"the digest of {of}, {2 * DIGEST_BYTES} hexadecimal digits", text)
+    return text
 
 
 def whole_in(document: Document, name: str, least: int = 0) -> int:

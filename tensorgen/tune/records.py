@@ -1,9 +1,9 @@
 """Trials on file: an SQLite file with one row a trial, for many tasks and machines.
 
 What it does: keeps trials, each batch a transaction, and finds the best schedule of a task for a
-setting, or says why there is none; keeps the races that settled what was taken, too. What it does
-not: decide what a figure of another machine is worth, or read and write lines of JSON
-(`records_file`).
+setting, or says why there is none; keeps the races that settled what was taken, too, those of
+kernels and those of whole models. What it does not: decide what a figure of another machine is
+worth, or read and write lines of JSON (`records_file`).
 
 What is on file already is not added again, so that merging files is a union.
 """
@@ -20,7 +20,8 @@ from typing import Any, TypeVar
 
 from tensorgen.sqlite_file import PATIENCE_SECONDS, SqliteFile
 from tensorgen.task import Task
-from tensorgen.tune.fields import FieldError, document_in, one_line, shown, whole
+from tensorgen.tune.fields import Document, FieldError, document_in, one_line, shown, whole
+from tensorgen.tune.model_race_record import ModelRaceRecord, model_race_of, model_race_text
 from tensorgen.tune.outcome import Timed, outcome_of, parts_of
 from tensorgen.tune.race_record import RaceRecord, race_of, race_text
 from tensorgen.tune.schedule_text import schedule_of, schedule_text
@@ -32,9 +33,11 @@ R = TypeVar("R")
 APPLICATION = 0x7A54_0001
 """What a file of trials says it is (`PRAGMA application_id`)."""
 
-SCHEMA = 3
-"""The version of the tables (`PRAGMA user_version`). That of 1 did not say where weights were, and
-that of 2 had no races."""
+SCHEMA = 4
+"""The version of the tables (`PRAGMA user_version`). That of 1 did not say where weights were."""
+
+RACES_SINCE, MODEL_RACES_SINCE = 3, 4
+"""The versions that brought the tables of races."""
 
 READ_FROM = 2
 """Files of this version are read as they are, and brought up when they are written to."""
@@ -48,17 +51,22 @@ CREATE TABLE trials (
 """
 _WEIGHTS = "ALTER TABLE trials ADD COLUMN weights TEXT NOT NULL DEFAULT 'far'"
 _RACES = "CREATE TABLE races (digest TEXT PRIMARY KEY, task TEXT NOT NULL, race TEXT NOT NULL)"
+_MODEL_RACES = (
+    "CREATE TABLE model_races (digest TEXT PRIMARY KEY, model TEXT NOT NULL, race TEXT NOT NULL)"
+)
 _INDICES = (
     "CREATE INDEX trials_of_task ON trials (task)",
     "CREATE INDEX trials_of_kind ON trials (kind, status)",
 )
 _RACES_INDEX = "CREATE INDEX races_of_task ON races (task)"
+_MODEL_RACES_INDEX = "CREATE INDEX races_of_model ON model_races (model)"
 _COLUMNS = (
     "task, target, threads, processor, compiler, version, schedule, status, seconds, note, at, "
     "kind, sizes, weights"
 )
 _INSERT = f"INSERT OR IGNORE INTO trials (digest, {_COLUMNS}) VALUES ({', '.join('?' * 15)})"
 _INSERT_RACE = "INSERT OR IGNORE INTO races (digest, task, race) VALUES (?, ?, ?)"
+_INSERT_MODEL_RACE = "INSERT OR IGNORE INTO model_races (digest, model, race) VALUES (?, ?, ?)"
 _HERE = "target = ? AND threads = ? AND processor = ? AND compiler = ? AND version = ?"
 
 
@@ -132,8 +140,11 @@ class TrialRecords:
             connection.execute(f"PRAGMA application_id = {APPLICATION}")
         if version < 2:
             connection.execute(_WEIGHTS)
-        if version < SCHEMA:
+        if version < RACES_SINCE:
             for statement in (_RACES, _RACES_INDEX):
+                connection.execute(statement)
+        if version < SCHEMA:
+            for statement in (_MODEL_RACES, _MODEL_RACES_INDEX):
                 connection.execute(statement)
             connection.execute(f"PRAGMA user_version = {SCHEMA}")
 
@@ -167,6 +178,12 @@ class TrialRecords:
     def add_races(self, races: Iterable[RaceRecord]) -> int:
         """Put races on file, all or none; how many of them were not there. Raises RecordsError."""
         return self._added(_INSERT_RACE, [(r.digest, r.task, race_text(r)) for r in races])
+
+    def add_model_races(self, races: Iterable[ModelRaceRecord]) -> int:
+        """Put races of models on file, all or none; how many of them were not there. Raises
+        RecordsError."""
+        rows = [(r.digest, r.model, model_race_text(r)) for r in races]
+        return self._added(_INSERT_MODEL_RACE, rows)
 
     def _added(self, statement: str, rows: Sequence[tuple[object, ...]]) -> int:
         if not rows:
@@ -205,6 +222,16 @@ class TrialRecords:
         digests."""
         races = self._races("WHERE task = ? ORDER BY digest", _name(task))
         return tuple(r for r in races if (r.setting, r.weights) == (setting, weights))
+
+    def all_model_races(self) -> tuple[ModelRaceRecord, ...]:
+        """Every race of a model, in the order of digests."""
+        return self._model_races("ORDER BY digest")
+
+    def model_races_of(self, model: str, setting: Setting) -> tuple[ModelRaceRecord, ...]:
+        """The races of two libraries of a model, by their digest, in a setting, in the order of
+        digests."""
+        races = self._model_races("WHERE model = ? ORDER BY digest", model)
+        return tuple(race for race in races if race.setting == setting)
 
     def best(self, task: Task | str, setting: Setting, weights: WeightsPlace) -> Trial | Miss:
         """The trial of the fastest schedule of a task in a setting, its weights in that place; a
@@ -256,26 +283,36 @@ class TrialRecords:
     def _trials(self, where: str, *values: object) -> tuple[Trial, ...]:
         with self._file.reading() as connection:
             rows = connection.execute(f"SELECT {_COLUMNS} FROM trials {where}", values).fetchall()
-        return self._read(rows, "trial", _trial)
+        return self._read(rows, "trial of task", _trial)
 
     def _races(self, where: str, *values: object) -> tuple[RaceRecord, ...]:
+        rows = self._since(RACES_SINCE, f"SELECT task, race FROM races {where}", values)
+        return self._read(rows, "race of task", _race)
+
+    def _model_races(self, where: str, *values: object) -> tuple[ModelRaceRecord, ...]:
+        statement = f"SELECT model, race FROM model_races {where}"
+        rows = self._since(MODEL_RACES_SINCE, statement, values)
+        return self._read(rows, "race of model", _model_race)
+
+    def _since(self, version: int, statement: str, values: Sequence[object]) -> list[Any]:
+        """The rows of a table that there is since a version; none in a file that is older."""
         with self._file.reading() as connection:
-            if self._version_in(connection) < SCHEMA:
-                return ()
-            rows = connection.execute(f"SELECT task, race FROM races {where}", values).fetchall()
-        return self._read(rows, "race", _race)
+            if self._version_in(connection) < version:
+                return []
+            return connection.execute(statement, values).fetchall()
 
     def _read(
         self, rows: Iterable[Sequence[Any]], what: str, read: Callable[[Sequence[Any]], R]
     ) -> tuple[R, ...]:
-        """What rows say, each of which begins with a task; those that say nothing are told of."""
+        """What rows say, each of which begins with what it is of; those that say nothing are told
+        of."""
         found = []
         for row in rows:
             try:
                 found.append(read(row))
             except FieldError as error:
                 self._tell(
-                    f"{self.path}: expected a {what} of task {shown(row[0])}, got a row with "
+                    f"{self.path}: expected a {what} {shown(row[0])}, got a row with "
                     f"{one_line(error)}; passed over"
                 )
         return tuple(found)
@@ -325,9 +362,22 @@ def _trial(row: Sequence[Any]) -> Trial:
 def _race(row: Sequence[Any]) -> RaceRecord:
     """The race of a row. Raises FieldError."""
     task, text = row
-    if not isinstance(text, str):
-        raise FieldError("race: expected text, got something else")
-    race = race_of(document_in(text))
+    race = race_of(_race_document(text))
     if race.task != task:
         raise FieldError(f"race: expected one of that task, got one of {shown(race.task)}")
     return race
+
+
+def _model_race(row: Sequence[Any]) -> ModelRaceRecord:
+    """The race of a model's row. Raises FieldError."""
+    model, text = row
+    race = model_race_of(_race_document(text))
+    if race.model != model:
+        raise FieldError(f"race: expected one of that model, got one of {shown(race.model)}")
+    return race
+
+
+def _race_document(text: object) -> Document:
+    if not isinstance(text, str):
+        raise FieldError("race: expected text, got something else")
+    return document_in(text)

@@ -14,7 +14,13 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from tensorgen.tune.fields import FieldError, document_in, one_line
+from tensorgen.tune.fields import Document, FieldError, document_in, one_line
+from tensorgen.tune.model_race_record import (
+    ModelRaceRecord,
+    is_model_race,
+    model_race_of,
+    model_race_text,
+)
 from tensorgen.tune.race_record import RaceRecord, is_race, race_of, race_text
 from tensorgen.tune.records import RecordsError, TrialRecords
 from tensorgen.tune.trial import Trial, trial_of, trial_text
@@ -26,6 +32,9 @@ _AT_ONCE = 1024
 """Lines added in one transaction."""
 
 _SQLITE = b"SQLite format 3\0"
+
+
+_Entry = Trial | RaceRecord | ModelRaceRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +53,11 @@ def export_trials(records: TrialRecords, path: Path | str) -> int:
     The file is there as a whole or as it was before. Raises RecordsError.
     """
     place = Path(path)
-    lines = [*map(trial_text, records.all()), *map(race_text, records.all_races())]
+    lines = [
+        *map(trial_text, records.all()),
+        *map(race_text, records.all_races()),
+        *map(model_race_text, records.all_model_races()),
+    ]
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(
@@ -81,10 +94,11 @@ def import_trials(records: TrialRecords, path: Path | str) -> Imported:
         seen += len(batch)
         added += records.add(entry for entry in batch if isinstance(entry, Trial))
         added += records.add_races(entry for entry in batch if isinstance(entry, RaceRecord))
+        added += records.add_model_races(e for e in batch if isinstance(e, ModelRaceRecord))
     return Imported(added, seen - added, tuple(skipped))
 
 
-def _entries_of(path: Path, skip: Callable[[str], None]) -> Iterator[Trial | RaceRecord]:
+def _entries_of(path: Path, skip: Callable[[str], None]) -> Iterator[_Entry]:
     try:
         with path.open("rb") as file:
             is_database = file.read(len(_SQLITE)) == _SQLITE
@@ -100,11 +114,10 @@ def _entries_of(path: Path, skip: Callable[[str], None]) -> Iterator[Trial | Rac
         other = TrialRecords(path, tell=skip)
         yield from other.all()
         yield from other.all_races()
+        yield from other.all_model_races()
 
 
-def _lines(
-    path: Path, file: Iterator[bytes], skip: Callable[[str], None]
-) -> Iterator[Trial | RaceRecord]:
+def _lines(path: Path, file: Iterator[bytes], skip: Callable[[str], None]) -> Iterator[_Entry]:
     for number, line in enumerate(file, 1):
         if not line.strip():
             continue
@@ -112,7 +125,13 @@ def _lines(
             skip(f"{path}:{number}: expected a trial, got {len(line)} bytes in a line; skipped")
             continue
         try:
-            document = document_in(line.decode("utf-8"))
-            yield race_of(document) if is_race(document) else trial_of(document)
+            yield _entry_of(document_in(line.decode("utf-8")))
         except (FieldError, UnicodeDecodeError) as error:
             skip(f"{path}:{number}: {one_line(error)}; skipped")
+
+
+def _entry_of(document: Document) -> _Entry:
+    """What a line says. Raises FieldError."""
+    if is_model_race(document):
+        return model_race_of(document)
+    return race_of(document) if is_race(document) else trial_of(document)

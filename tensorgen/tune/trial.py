@@ -18,6 +18,7 @@ from tensorgen.schedule import Schedule
 from tensorgen.target import Target
 from tensorgen.tune.fields import (
     Document,
+    digest_in,
     document_text,
     known_only,
     object_in,
@@ -180,7 +181,4 @@ def weights_of(value: object) -> WeightsPlace:
 
 def task_in(document: Document) -> str:
     """The digits of a task's digest that a document is of. Raises FieldError."""
-    text = text_in(document, "task")
-    if len(text) != 32 or not set(text) <= set("0123456789abcdef"):
-        raise unexpected("task", "the digest of a task, 32 hexadecimal digits", text)
-    return text
+    return digest_in(document, "task", "a task")

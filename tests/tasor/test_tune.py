@@ -27,7 +27,7 @@ from tensorgen.schedule import Schedule
 from tensorgen.tune.library_race import Rivals
 from tensorgen.tune.outcome import seconds_of
 from tensorgen.tune.race_record import RaceRecord
-from tensorgen.tune.records import TrialRecords
+from tensorgen.tune.records import RecordsError, TrialRecords
 from tensorgen.tune.trial import Trial, now
 from tests.tasor.small_models import small_model
 
@@ -94,24 +94,53 @@ def test_a_model_races_as_a_whole(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
 
     def race(zero_trials: CompiledModel, tuned: CompiledModel) -> ModelRace:
         raced.append((zero_trials, tuned))
-        if len(raced) == 3:
+        if len(raced) == 4:
             raise BuildError("gcc: no space left", "")
-        return ModelRace(Timings((5.0,)), Timings((4.0 if len(raced) == 1 else 8.0,)))
+        return ModelRace(Timings((5.0,)), Timings(((4.0, 8.0, 9.0)[len(raced) - 1],)))
 
     monkeypatch.setattr("tasor.model_tuning.raced", race)
     observer, file = Remarks(), tmp_path / "trials.sqlite"
+    # What is on file is compiled as the races so far say, the last of which was lost.
     found = [
-        tasor.compile(model, threads=1, trials=6, records=file, observer=observer).stages
-        for _ in range(3)
+        tasor.compile(model, threads=1, trials=trials, records=file, observer=observer).stages
+        for trials in (6, 0, 6, 0, 6, 0, 6)
     ]
     usual = plain.stages.compilation.schedules
-    assert [stages.compilation.schedules == usual for stages in found] == [False, True, False]
+    assert [stages.compilation.schedules == usual for stages in found] == [
+        False, False, True, True, True, True, False,
+    ]  # fmt: skip
     for before, after in raced:
         assert before.stages.compilation.schedules == usual
         assert after.stages.compilation.schedules != usual
     assert observer.lines == [
+        "dense: as a whole 0.938 times as fast as without trials: kept as without trials",
+        "trials.sqlite: dense is scheduled without trials: as a whole 0.938 times as fast as "
+        "without trials by the schedules on file",
         "dense: as a whole 0.625 times as fast as without trials: kept as without trials",
+        "trials.sqlite: dense is scheduled without trials: as a whole 0.625 times as fast as "
+        "without trials by the schedules on file",
         "dense: not raced as a whole: gcc: no space left",
+    ]
+
+
+@pytest.mark.usefixtures("any_schedule_wins")
+def test_a_race_that_cannot_be_kept_counts_all_the_same(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def full(*_: object) -> int:
+        raise RecordsError("trials.sqlite: expected room, got none")
+
+    lost = ModelRace(Timings((5.0,)), Timings((8.0,)))
+    monkeypatch.setattr("tasor.model_tuning.raced", lambda *_: lost)
+    monkeypatch.setattr(TrialRecords, "add_model_races", full)
+    observer, model = Remarks(), dense_model()
+    file = tmp_path / "trials.sqlite"
+    found = tasor.compile(model, threads=1, trials=6, records=file, observer=observer)
+    usual = tasor.compile(model, threads=1).stages.compilation.schedules
+    assert found.stages.compilation.schedules == usual
+    assert observer.lines == [
+        "dense: its race is not kept: trials.sqlite: expected room, got none",
+        "dense: as a whole 0.625 times as fast as without trials: kept as without trials",
     ]
 
 

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from tensorgen.schedule import Schedule
 from tensorgen.tune.library_race import Rivals
+from tensorgen.tune.model_race_record import ModelRaceRecord
 from tensorgen.tune.outcome import Crashed, Outcome, Slower, Timed
 from tensorgen.tune.race_record import RaceRecord
 from tensorgen.tune.records import Miss, Reason, RecordsError, TrialRecords
@@ -58,6 +59,12 @@ def race(
 ) -> RaceRecord:
     rivals = Rivals(TILE, seconds, LOOPS, 1.0)
     return RaceRecord(task, setting, weights, rivals, "2026-01-01T00:00:00Z")
+
+
+def model_race(
+    seconds: float = 0.5, *, model: str = TASK, setting: Setting = HERE
+) -> ModelRaceRecord:
+    return ModelRaceRecord(model, setting, 1.0, seconds, "2026-01-01T00:00:00Z")
 
 
 @pytest.fixture
@@ -138,6 +145,7 @@ def test_a_file_of_the_first_version_is_read_on(tmp_path: Path) -> None:
         connection.execute("ALTER TABLE trials DROP COLUMN weights")
         connection.execute("PRAGMA user_version = 1")
         connection.execute("DROP TABLE races")
+        connection.execute("DROP TABLE model_races")
     connection.close()
     records = TrialRecords(path)
     assert records.add(trials) == 1
@@ -148,6 +156,7 @@ def without_races(path: Path) -> None:
     """Makes a file one of the second version."""
     with sqlite3.connect(path) as connection:
         connection.execute("DROP TABLE races")
+        connection.execute("DROP TABLE model_races")
         connection.execute("PRAGMA user_version = 2")
     connection.close()
 
@@ -163,6 +172,57 @@ def test_a_file_without_races_is_read_as_it_is_and_gets_them(records: TrialRecor
     assert again.add_races([race()]) == 1
     assert again.all_races() == (race(),)
     assert again.all() == (trial(),)
+
+
+def test_a_file_without_races_of_models_is_read_as_it_is_and_gets_them(
+    records: TrialRecords,
+) -> None:
+    records.add_races([race()])
+    with sqlite3.connect(records.path) as connection:
+        connection.execute("DROP TABLE model_races")
+        connection.execute("PRAGMA user_version = 3")
+    connection.close()
+    content = records.path.read_bytes()
+    again = TrialRecords(records.path)
+    assert again.all_races() == (race(),)
+    assert again.all_model_races() == again.model_races_of(TASK, HERE) == ()
+    assert records.path.read_bytes() == content
+    assert again.add_model_races([model_race()]) == 1
+    assert again.all_model_races() == (model_race(),)
+    assert again.all_races() == (race(),)
+
+
+def test_races_of_models_come_back_and_are_there_once(records: TrialRecords) -> None:
+    races = [model_race(0.5), model_race(0.6)]
+    elsewhere = [model_race(setting=replace(HERE, compiler="clang")), model_race(model=OTHER)]
+    assert records.add_model_races([*races, *elsewhere]) == 4
+    assert records.add_model_races(races) == 0
+    assert set(records.model_races_of(TASK, HERE)) == set(races)
+    assert set(records.all_model_races()) == {*races, *elsewhere}
+    assert records.all_races() == ()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("race = '{'", "expected a JSON object"),
+        ("race = x'ff'", "race: expected text"),
+        (f"model = '{OTHER}'", "race: expected one of that model"),
+    ],
+)
+def test_a_row_that_says_no_race_of_a_model_is_told_of_and_passed_over(
+    records: TrialRecords, change: str, said: str
+) -> None:
+    records.add_model_races([model_race()])
+    with sqlite3.connect(records.path) as connection:
+        connection.execute(f"UPDATE model_races SET {change}")
+    connection.close()
+    told: list[str] = []
+    assert TrialRecords(records.path, tell=told.append).all_model_races() == ()
+    (line,) = told
+    assert line.startswith(f"{records.path}: expected a race of model ")
+    assert said in line
+    assert line.endswith("; passed over")
 
 
 def test_races_come_back_and_are_there_once(records: TrialRecords) -> None:
@@ -220,15 +280,17 @@ def test_lines_of_json_and_back(records: TrialRecords, tmp_path: Path) -> None:
     trials = [trial(LOOPS), trial(TILE, Crashed("it\nfell"))]
     records.add(trials)
     records.add_races([race()])
+    records.add_model_races([model_race()])
     path = tmp_path / "sub" / "trials.jsonl"
-    assert export_trials(records, path) == 3
+    assert export_trials(records, path) == 4
     assert [entry.name for entry in path.parent.iterdir()] == ["trials.jsonl"]
     other = TrialRecords(tmp_path / "other.sqlite")
     found = import_trials(other, path)
-    assert (found.added, found.known, found.skipped) == (3, 0, ())
-    assert import_trials(other, path).known == 3
+    assert (found.added, found.known, found.skipped) == (4, 0, ())
+    assert import_trials(other, path).known == 4
     assert set(other.all()) == set(trials)
     assert other.all_races() == (race(),)
+    assert other.all_model_races() == (model_race(),)
     export_trials(other, tmp_path / "again.jsonl")
     assert (tmp_path / "again.jsonl").read_bytes() == path.read_bytes()
 
@@ -251,10 +313,12 @@ def test_files_of_trials_are_merged(records: TrialRecords, tmp_path: Path) -> No
     other = TrialRecords(tmp_path / "other.sqlite")
     other.add([trial(TILE), trial(ROWS)])
     other.add_races([race()])
+    other.add_model_races([model_race()])
     found = import_trials(records, other.path)
-    assert (found.added, found.known, found.skipped) == (2, 1, ())
+    assert (found.added, found.known, found.skipped) == (3, 1, ())
     assert records.count() == 3
     assert records.all_races() == (race(),)
+    assert records.all_model_races() == (model_race(),)
 
 
 @settings(deadline=None, max_examples=15, suppress_health_check=[HealthCheck.too_slow])
@@ -320,7 +384,7 @@ def test_files_of_others_and_of_the_future_are_refused(
     with sqlite3.connect(records.path) as connection:
         connection.execute("PRAGMA user_version = 9")
     connection.close()
-    assert "one of version 9, where this Tasor reads 3; use a newer Tasor" in refusal(records.path)
+    assert "one of version 9, where this Tasor reads 4; use a newer Tasor" in refusal(records.path)
 
 
 def test_a_row_that_says_no_trial_is_told_of_and_passed_over(records: TrialRecords) -> None:
