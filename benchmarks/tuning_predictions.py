@@ -125,8 +125,10 @@ def _predicted(source: Source, threads: int, asked: Asked, records: Path) -> Pre
             return None
         libraries = [CompiledModel(question, stages) for stages in (usual, model.stages)]
         turns = turns_of(case, libraries, threads, asked.turns, asked.turn_seconds)
-    columns = zip(*turns, strict=True)
-    race = ModelRace(*(Timings(tuple(seconds * 1e3 for seconds in column)) for column in columns))
+    before_tuning, as_tuned = (
+        Timings(tuple(seconds * 1e3 for seconds in column)) for column in zip(*turns, strict=True)
+    )
+    race = ModelRace(before_tuning, as_tuned)
     predicted = replace(model, race=race).predicted_milliseconds(result.tasks)
     assert predicted is not None, "a model that is taken as tuned has kernels that were raced"
     before, after = model.seconds(result.tasks)
