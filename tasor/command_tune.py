@@ -148,8 +148,8 @@ def failures_table(result: TuneResult) -> Table | None:
 def tune_document(result: TuneResult, saved: Sequence[Saved | None]) -> dict[str, object]:
     """The result as JSON values. Times are in milliseconds, but the seconds since tuning began;
     those of a model are its kernels', those of its race whole runs', of which the one as tuned is
-    also predicted. Points of a curve are in the figures of trials, and count the trials of all
-    models."""
+    also predicted; how many times as fast it is counts the races on file, too. Points of a curve
+    are in the figures of trials, and count the trials of all models."""
     return {
         "models": [
             _model_document(model, result.tasks, files)
