@@ -36,7 +36,7 @@ APPLICATION = 0x7A54_0001
 SCHEMA = 4
 """The version of the tables (`PRAGMA user_version`). That of 1 did not say where weights were."""
 
-RACES_SINCE, MODEL_RACES_SINCE = 3, 4
+_RACES_SINCE, _MODEL_RACES_SINCE = 3, 4
 """The versions that brought the tables of races."""
 
 READ_FROM = 2
@@ -140,12 +140,13 @@ class TrialRecords:
             connection.execute(f"PRAGMA application_id = {APPLICATION}")
         if version < 2:
             connection.execute(_WEIGHTS)
-        if version < RACES_SINCE:
+        if version < _RACES_SINCE:
             for statement in (_RACES, _RACES_INDEX):
                 connection.execute(statement)
-        if version < SCHEMA:
+        if version < _MODEL_RACES_SINCE:
             for statement in (_MODEL_RACES, _MODEL_RACES_INDEX):
                 connection.execute(statement)
+        if version < SCHEMA:
             connection.execute(f"PRAGMA user_version = {SCHEMA}")
 
     def _version(self) -> int:
@@ -286,12 +287,12 @@ class TrialRecords:
         return self._read(rows, "trial of task", _trial)
 
     def _races(self, where: str, *values: object) -> tuple[RaceRecord, ...]:
-        rows = self._since(RACES_SINCE, f"SELECT task, race FROM races {where}", values)
+        rows = self._since(_RACES_SINCE, f"SELECT task, race FROM races {where}", values)
         return self._read(rows, "race of task", _race)
 
     def _model_races(self, where: str, *values: object) -> tuple[ModelRaceRecord, ...]:
         statement = f"SELECT model, race FROM model_races {where}"
-        rows = self._since(MODEL_RACES_SINCE, statement, values)
+        rows = self._since(_MODEL_RACES_SINCE, statement, values)
         return self._read(rows, "race of model", _model_race)
 
     def _since(self, version: int, statement: str, values: Sequence[object]) -> list[Any]:
