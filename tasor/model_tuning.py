@@ -23,13 +23,7 @@ from graphopt.search import machine_for
 from tasor.compiled_model import CompiledModel
 from tasor.errors import one_line
 from tasor.measuring_place import measuring_place
-from tasor.model_race import (
-    ModelRace,
-    is_taken,
-    libraries_digest,
-    raced,
-    taken_together,
-)
+from tasor.model_race import ModelRace, is_taken, libraries_digest, raced, taken_together
 from tasor.pipeline import (
     SILENT,
     Observer,

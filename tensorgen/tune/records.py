@@ -287,20 +287,24 @@ class TrialRecords:
         return self._read(rows, "trial of task", _trial)
 
     def _races(self, where: str, *values: object) -> tuple[RaceRecord, ...]:
-        rows = self._since(_RACES_SINCE, f"SELECT task, race FROM races {where}", values)
-        return self._read(rows, "race of task", _race)
+        return self._races_in("races", _RACES_SINCE, "task", race_of, where, values)
 
     def _model_races(self, where: str, *values: object) -> tuple[ModelRaceRecord, ...]:
-        statement = f"SELECT model, race FROM model_races {where}"
-        rows = self._since(_MODEL_RACES_SINCE, statement, values)
-        return self._read(rows, "race of model", _model_race)
+        return self._races_in(
+            "model_races", _MODEL_RACES_SINCE, "model", model_race_of, where, values
+        )
 
-    def _since(self, version: int, statement: str, values: Sequence[object]) -> list[Any]:
-        """The rows of a table that there is since a version; none in a file that is older."""
+    def _races_in(
+        self, table: str, since: int, of: str, read: Callable[[Document], R], where: str,
+        values: Sequence[object],
+    ) -> tuple[R, ...]:  # fmt: skip
+        """Races `of` a task or a model in a table that there is since a version; none in a file
+        that is older."""
         with self._file.reading() as connection:
-            if self._version_in(connection) < version:
-                return []
-            return connection.execute(statement, values).fetchall()
+            if self._version_in(connection) < since:
+                return ()
+            rows = connection.execute(f"SELECT {of}, race FROM {table} {where}", values).fetchall()
+        return self._read(rows, f"race of {of}", lambda row: _race(row, of, read))
 
     def _read(
         self, rows: Iterable[Sequence[Any]], what: str, read: Callable[[Sequence[Any]], R]
@@ -360,25 +364,13 @@ def _trial(row: Sequence[Any]) -> Trial:
     )  # fmt: skip
 
 
-def _race(row: Sequence[Any]) -> RaceRecord:
-    """The race of a row. Raises FieldError."""
-    task, text = row
-    race = race_of(_race_document(text))
-    if race.task != task:
-        raise FieldError(f"race: expected one of that task, got one of {shown(race.task)}")
-    return race
-
-
-def _model_race(row: Sequence[Any]) -> ModelRaceRecord:
-    """The race of a model's row. Raises FieldError."""
-    model, text = row
-    race = model_race_of(_race_document(text))
-    if race.model != model:
-        raise FieldError(f"race: expected one of that model, got one of {shown(race.model)}")
-    return race
-
-
-def _race_document(text: object) -> Document:
+def _race(row: Sequence[Any], of: str, read: Callable[[Document], R]) -> R:
+    """The race of a row, which begins with the digest of what it is `of`. Raises FieldError."""
+    digest, text = row
     if not isinstance(text, str):
         raise FieldError("race: expected text, got something else")
-    return document_in(text)
+    document = document_in(text)
+    race = read(document)
+    if document[of] != digest:
+        raise FieldError(f"race: expected one of that {of}, got one of {shown(document[of])}")
+    return race
