@@ -328,8 +328,6 @@ class TileLowering(TileReads):
             [Register(f"acc_{i}_{v}", dtype, lanes) for v in range(vectors)]
             for i in range(row.length)
         ]
-        right = [Register(f"vector_{v}", dtype, lanes) for v in range(vectors)]
-        left = Register("element", dtype, lanes)
         flat = [register for group in accumulators for register in group]
         places: list[Expr] = []
         statements: list[Stmt] = []
@@ -357,33 +355,12 @@ class TileLowering(TileReads):
         if begin is not None:
             point = {axis: simplify(begin[axis] + loop) for axis, loop in point.items()}
             loops = tuple(loop for loop in loops if loop.extent > 1)
-        step: list[Stmt] = []
-        for v, register in enumerate(right):
-            buffer, index = self.vector_element(column, point)
-            count = min(lanes, column.length - v * lanes)
-            whole = self.schedule.source is not VectorSource.DIRECT
-            step.append(
-                VectorLoad(
-                    register,
-                    buffer,
-                    simplify(index + v * lanes),
-                    lanes if whole else count,
-                    kept=row.length > 1,
-                )
-            )
-        step.extend(prefetches(self, row, column, point, block))
-        buffer, elements = self.row_elements(row, point)
-        for group, index in zip(accumulators, elements, strict=True):
-            step.append(Fill(left, buffer.at(index)))
-            step.extend(
-                MultiplyAdd(target, left, register)
-                for target, register in zip(group, right, strict=True)
-            )
+        operands, step = self._step(accumulators, row, column, point, block)
         needed = condition_of(self.contraction.guards, {**self.axes, **point})
         # Partial sums stay as they are if none of the steps of a block is needed.
         whole = self.sums is not None and needed is not None and not free_axes(needed) & {*loops}
         # Unrolled, compilers share broadcasts between steps and run out of registers.
-        sums = _where(None if whole else needed, loops, tuple(step), LoopKind.ROLLED)
+        sums = _where(None if whole else needed, loops, step, LoopKind.ROLLED)
         statements.extend(nested(chunks, (*asked, *sums), LoopKind.ROLLED))
         if self.sums is None:
             statements.extend(self.finish(row, column, accumulators))
@@ -392,8 +369,66 @@ class TileLowering(TileReads):
                 VectorStore(self.sums.buffer, place, register, lanes)
                 for register, place in zip(flat, places, strict=True)
             )
-        tile = (Declare((*flat, *right, left), tuple(statements)),)
+        tile = (Declare((*flat, *operands), tuple(statements)),)
         return _where(needed, (), tile, LoopKind.SERIAL) if whole else tile
+
+    def _step(
+        self,
+        accumulators: list[list[Register]],
+        row: Block,
+        column: Block,
+        point: Mapping[Axis, Expr],
+        block: tuple[Axis, ...] | None,
+    ) -> tuple[tuple[Register, ...], tuple[Stmt, ...]]:
+        """One step of the sums of a tile, and the registers of its operands: the fewer of its rows
+        and vectors have one each, and the others one in turn."""
+        dtype, lanes = self.contraction.dtype, self.schedule.lanes
+        vectors = len(accumulators[0])
+        holds_elements = len(accumulators) < vectors
+        vector_of = [
+            Register("vector" if holds_elements else f"vector_{v}", dtype, lanes)
+            for v in range(vectors)
+        ]
+        element_of = [
+            Register(f"element_{i}" if holds_elements else "element", dtype, lanes)
+            for i in range(len(accumulators))
+        ]
+        buffer, index = self.vector_element(column, point)
+        whole = self.schedule.source is not VectorSource.DIRECT
+        loads = [
+            VectorLoad(
+                register,
+                buffer,
+                simplify(index + v * lanes),
+                lanes if whole else min(lanes, column.length - v * lanes),
+                kept=row.length > 1,
+            )
+            for v, register in enumerate(vector_of)
+        ]
+        row_buffer, elements = self.row_elements(row, point)
+        fills = [
+            Fill(register, row_buffer.at(index))
+            for register, index in zip(element_of, elements, strict=True)
+        ]
+        asked = prefetches(self, row, column, point, block)
+        step: list[Stmt] = []
+        if holds_elements:
+            step += [*fills, *asked]
+            for v, load in enumerate(loads):
+                sums = [
+                    MultiplyAdd(group[v], element, load.register)
+                    for group, element in zip(accumulators, element_of, strict=True)
+                ]
+                step += [load, *sums]
+        else:
+            step += [*loads, *asked]
+            for group, fill in zip(accumulators, fills, strict=True):
+                sums = [
+                    MultiplyAdd(target, fill.register, vector)
+                    for target, vector in zip(group, vector_of, strict=True)
+                ]
+                step += [fill, *sums]
+        return tuple(dict.fromkeys((*vector_of, *element_of))), tuple(step)
 
     def _asking(
         self, row: Block, column: Block

@@ -158,6 +158,13 @@ class TiledWork:
         width = schedule.vectors * schedule.lanes
         return self.vector_reads.lines(width, self._remembered(schedule, rows, core))
 
+    def panel_step_bytes(self, schedule: RegisterTile, rows: int, core: Core) -> float:
+        """Bytes that one step reads of the vector factor, and no step before it."""
+        panel = schedule.vectors * schedule.lanes * self.element_bytes
+        if schedule.source is not VectorSource.DIRECT:
+            return panel
+        return min(panel, LINE_BYTES * self.vector_lines(schedule, rows, core))
+
     def scattered_lines(self, schedule: RegisterTile, rows: int, core: Core) -> float:
         """Those of them that the next steps do not go on with."""
         distance, _ = self.vector_steps
@@ -344,7 +351,7 @@ def tile_cycles(
     dialect = core.dialect
     width = schedule.vectors * dialect.lanes
     depth = schedule.depth or work.depth
-    load = core.vector_load(depth * width * work.element_bytes)
+    load = core.vector_load(depth * work.panel_step_bytes(schedule, rows, core))
     broadcast = core.broadcast + _in_place_cost(work, schedule, core)
     vectors = -(-columns // dialect.lanes)
     loads = rows * broadcast + vectors * load

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -66,11 +66,20 @@ ARM = [
 ]  # fmt: skip
 
 
-def check_inner_loops(task: Task, dtype: DType, assembly: Assembly, folder: Path) -> None:
+def check_inner_loops(
+    task: Task,
+    dtype: DType,
+    assembly: Assembly,
+    folder: Path,
+    shape: tuple[int, int] | None = None,
+) -> None:
+    """The schedule without trials, or that of another shape, has inner loops of nothing else."""
     require(assembly.compiler)
     target = Target.named(assembly.target)
     schedule = default_schedule(task, target, 1)
     assert isinstance(schedule, RegisterTile)
+    if shape is not None:
+        schedule = replace(schedule, rows=shape[0], vectors=shape[1])
     case = Case.of(task, schedule)
     (text,) = assemblies_of([case], target, assembly.compiler, folder)
     dialect = vector_dialect(target.isa, dtype)
@@ -117,3 +126,12 @@ def test_matrix_products_of_doubles(assembly: Assembly, tmp_path: Path) -> None:
 def test_pointwise_convolutions(assembly: Assembly, tmp_path: Path) -> None:
     task = convolution((24, 32), (1, 1), channels=(96, 144))
     check_inner_loops(task, float32, assembly, tmp_path)
+
+
+@pytest.mark.parametrize("shape", [(2, 6), (3, 4), (1, 8)], ids=str)
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+def test_tiles_of_few_rows(compiler: str, shape: tuple[int, int], tmp_path: Path) -> None:
+    """As many sums as there are registers beside the elements of all rows."""
+    assembly = next(a for a in X86 if (a.target, a.compiler) == ("x86-64-v3", compiler))
+    task = convolution((24, 32), (1, 1), channels=(96, shape[0]))
+    check_inner_loops(task, float32, assembly, tmp_path, shape)

@@ -101,6 +101,20 @@ def test_vectors_in_place_take_a_line_more_and_all_their_lines_where_they_go_by_
     assert waited(work, replace(PIXELS_IN_LANES, source=VectorSource.RUNTIME), core) == 0.0
 
 
+@pytest.mark.parametrize(
+    ("taps", "source", "expected"),
+    [(1, VectorSource.DIRECT, 128), (2, VectorSource.DIRECT, 96), (2, VectorSource.PACKED, 128)],
+)
+def test_taps_of_vectors_in_place_share_lines(
+    taps: int, source: VectorSource, expected: int
+) -> None:
+    """32 pixels and their neighbours are 3 lines in two steps; a panel has them once for each."""
+    core = typical_core("avx2")
+    work = work_of(convolution((32, 32), (1, taps), channels=(64, 3)), 0, core)
+    tile = RegisterTile(0, source, True, 3, 4, 8, True, False)
+    assert work.panel_step_bytes(tile, 3, core) == expected
+
+
 def test_copies_of_callers_arrays_begin_with_a_line() -> None:
     task = replace(
         convolution((28, 28), (1, 1), channels=(64, 64), strides=(2, 2)), given=frozenset({0})

@@ -71,6 +71,8 @@ PRODUCTS = {
     "dilated": convolution((28, 28), (3, 3), channels=(64, 64), dilations=(2, 2)),
     "pointwise": convolution((56, 56), (1, 1), channels=(256, 128)),
     "deep": convolution((7, 7), (1, 1), channels=(2048, 512)),
+    "few channels": convolution((28, 28), (3, 3), channels=(64, 3)),
+    "two rows": matmul((), 2, 512, 512, constant=(False, True)),
     "grouped": convolution((28, 28), (3, 3), channels=(16, 16), groups=4),
 }
 

@@ -69,13 +69,13 @@ kernel_0:
 	call tasor_part_773cc07a95a5254e@PLT
 	jmp .Lkernel_0_7
 .Lkernel_0_6:
+	mov rcx, qword ptr [rbp - 8]
+	lea rax, [rcx + 24000]
+	mov qword ptr [rbp - 80], rax
 	mov rax, qword ptr [rbp - 40]
 	imul rax, rax, 7200
 	mov rcx, qword ptr [rbp - 16]
 	lea rax, [rcx + rax * 4 + 0]
-	mov qword ptr [rbp - 80], rax
-	mov rcx, qword ptr [rbp - 8]
-	lea rax, [rcx + 24000]
 	mov qword ptr [rbp - 88], rax
 	mov rax, qword ptr [rbp - 40]
 	imul rax, rax, 24
@@ -88,7 +88,7 @@ kernel_0:
 	mov rdx, qword ptr [rbp - 96]
 	mov rcx, 300
 	mov r8, 24
-	call tasor_part_59c5c7c808101553@PLT
+	call tasor_part_1487842e6ff2c96b@PLT
 .Lkernel_0_7:
 	jmp .Lkernel_0_5
 .Lkernel_0_4:
@@ -123,11 +123,11 @@ kernel_0:
 	call tasor_part_ada8fedee47e2a97@PLT
 	jmp .Lkernel_0_9
 .Lkernel_0_8:
-	mov rcx, qword ptr [rbp - 16]
-	lea rax, [rcx + 28800]
-	mov qword ptr [rbp - 80], rax
 	mov rcx, qword ptr [rbp - 8]
 	lea rax, [rcx + 24000]
+	mov qword ptr [rbp - 80], rax
+	mov rcx, qword ptr [rbp - 16]
+	lea rax, [rcx + 28800]
 	mov qword ptr [rbp - 88], rax
 	mov rcx, qword ptr [rbp - 24]
 	lea rax, [rcx + 3296]
@@ -137,7 +137,7 @@ kernel_0:
 	mov rdx, qword ptr [rbp - 96]
 	mov rcx, 300
 	mov r8, 24
-	call tasor_part_4e7c5322c00ff157@PLT
+	call tasor_part_6c50ab31bc74a9e1@PLT
 .Lkernel_0_9:
 .Lkernel_0_5:
 	inc qword ptr [rbp - 32]

@@ -121,18 +121,17 @@ static void attention(const float *restrict x, const float *restrict y, const fl
         {
             __m512 acc_0_0;
             __m512 acc_0_1;
-            __m512 vector_0;
-            __m512 vector_1;
-            __m512 element;
+            __m512 vector;
+            __m512 element_0;
             acc_0_0 = _mm512_set1_ps(0.0f);
             acc_0_1 = _mm512_set1_ps(0.0f);
             TASOR_NO_UNROLL
             for (ptrdiff_t k = 0; k < 16; k++) {
-                vector_0 = _mm512_loadu_ps(keys + k * 32);
-                vector_1 = _mm512_loadu_ps(keys + k * 32 + 16);
-                element = _mm512_set1_ps(x[i * 16 + k + 128]);
-                acc_0_0 = _mm512_fmadd_ps(element, vector_0, acc_0_0);
-                acc_0_1 = _mm512_fmadd_ps(element, vector_1, acc_0_1);
+                element_0 = _mm512_set1_ps(x[i * 16 + k + 128]);
+                vector = _mm512_loadu_ps(keys + k * 32);
+                acc_0_0 = _mm512_fmadd_ps(element_0, vector, acc_0_0);
+                vector = _mm512_loadu_ps(keys + k * 32 + 16);
+                acc_0_1 = _mm512_fmadd_ps(element_0, vector, acc_0_1);
             }
             _mm512_storeu_ps(scores, acc_0_0);
             _mm512_storeu_ps(scores + 16, acc_0_1);
