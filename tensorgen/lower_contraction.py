@@ -377,11 +377,11 @@ class TileLowering(TileReads):
         accumulators: list[list[Register]],
         row: Block,
         column: Block,
-        point: Mapping[Axis, Expr],
-        block: tuple[Axis, ...] | None,
+        point: dict[Axis, Expr],
+        begin: Mapping[Axis, Expr] | None,
     ) -> tuple[tuple[Register, ...], tuple[Stmt, ...]]:
-        """One step of the sums of a tile, and the registers of its operands: the fewer of its rows
-        and vectors have one each, and the others one in turn."""
+        """One step of the sums of a tile, of the block that begins there, and the registers of its
+        operands: the fewer of its rows and vectors have one each, and the others one in turn."""
         dtype, lanes = self.contraction.dtype, self.schedule.lanes
         vectors = len(accumulators[0])
         holds_elements = len(accumulators) < vectors
@@ -410,7 +410,7 @@ class TileLowering(TileReads):
             Fill(register, row_buffer.at(index))
             for register, index in zip(element_of, elements, strict=True)
         ]
-        asked = prefetches(self, row, column, point, block)
+        asked = prefetches(self, row, column, point, begin)
         step: list[Stmt] = []
         if holds_elements:
             step += [*fills, *asked]

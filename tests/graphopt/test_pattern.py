@@ -6,7 +6,7 @@ import math
 from contextlib import nullcontext
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from graphopt.graph import Param
@@ -66,6 +66,11 @@ PATTERNS = st.lists(_applied(TERMS), min_size=1, max_size=3).map(
 )
 
 
+on_any_machine = settings(suppress_health_check=[HealthCheck.too_slow])
+"""Drawing a pattern takes long where others use the machine, too."""
+
+
+@on_any_machine
 @given(PATTERNS)
 def test_reading_undoes_printing(pattern: Pattern) -> None:
     text = pattern_text(pattern)
@@ -74,6 +79,7 @@ def test_reading_undoes_printing(pattern: Pattern) -> None:
     assert pattern_text(again) == text
 
 
+@on_any_machine
 @given(PATTERNS)
 def test_blanks_and_lines_do_not_matter(pattern: Pattern) -> None:
     text = pattern_text(pattern)
