@@ -34,6 +34,16 @@ from tasor.command_compile import (
 )
 from tasor.command_line_bench import bench, with_repeated_options
 from tasor.command_line_calibrate import calibrate
+from tasor.command_line_options import (
+    Bindings,
+    JsonFlag,
+    NoWinograd,
+    Quiet,
+    Shapes,
+    Strict,
+    TargetName,
+    Threads,
+)
 from tasor.command_line_rules import rules
 from tasor.command_line_tune import tune
 from tasor.command_optimize import OptimizeOptions, optimize_into, report_document
@@ -79,18 +89,6 @@ Model = Annotated[str, typer.Argument(metavar="MODEL", help="an ONNX file")]
 ModelOrFolder = Annotated[
     str, typer.Argument(metavar="MODEL|DIR", help="an ONNX file, or a folder that compile wrote")
 ]
-Shapes = Annotated[
-    list[str],
-    typer.Option("--shape", metavar="NAME=1,3,224,224", help="the shape of an input"),
-]
-Bindings = Annotated[
-    list[str],
-    typer.Option("--bind", metavar="NAME=x.npy", help="fix an input to a value"),
-]
-TargetName = Annotated[str, typer.Option("--target", metavar="T", help="what the C is to run on")]
-Threads = Annotated[
-    int | None, typer.Option("--threads", metavar="N", help="default: the target's cores")
-]
 Trials = Annotated[
     int, typer.Option("--trials", metavar="N", help="schedules to measure for each kernel")
 ]
@@ -100,16 +98,11 @@ Records = Annotated[
         "--records", metavar="FILE.sqlite", help="trials on file; without --trials, use the best"
     ),
 ]
-Strict = Annotated[
-    bool, typer.Option("--strict", help="neither fuse nor reorder floating-point operations")
-]
 Weights = Annotated[
     str | None,
     typer.Option("--weights", metavar="c|object|file", help="where constants are kept"),
 ]
 Name = Annotated[str | None, typer.Option("--name", metavar="NAME", help="the library's name in C")]
-JsonFlag = Annotated[bool, typer.Option("--json", help="print the result as JSON")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="print nothing but errors")]
 Verbose = Annotated[
     int,
     typer.Option(
@@ -123,9 +116,6 @@ Dump = Annotated[
 NoSearch = Annotated[bool, typer.Option("--no-search", help="apply only the rules that always pay")]
 Winograd = Annotated[
     bool, typer.Option("--winograd", help="let the search use minimal filtering: it rounds more")
-]
-NoWinograd = Annotated[
-    bool, typer.Option("--no-winograd", help="no minimal filtering of convolutions: it rounds more")
 ]
 MachineName = Annotated[
     str | None,

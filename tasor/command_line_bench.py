@@ -16,6 +16,7 @@ from typing import Annotated
 
 import typer
 
+from tasor.command_line_options import Bindings, NoWinograd, Quiet, Shapes
 from tasor.errors import EXIT_NO
 from tasor.options import named_arrays, named_shapes
 from tasor.output_file import check_file_place, write_file
@@ -71,20 +72,12 @@ def bench(
     only: Annotated[
         str, typer.Option("--only", metavar="REGEX", help="the cases of a suite to measure")
     ] = "",
-    shape: Annotated[
-        list[str],
-        typer.Option("--shape", metavar="NAME=1,3,224,224", help="the shape of an input"),
-    ] = [],  # noqa: B006
-    bind: Annotated[
-        list[str],
-        typer.Option("--bind", metavar="NAME=x.npy", help="fix an input to a value"),
-    ] = [],  # noqa: B006
+    shape: Shapes = [],  # noqa: B006
+    bind: Bindings = [],  # noqa: B006
     target: Annotated[
         str, typer.Option("--target", metavar="T", help="what Tasor compiles for; runs here")
     ] = "host",
-    no_winograd: Annotated[
-        bool, typer.Option("--no-winograd", help="no minimal filtering of convolutions")
-    ] = False,
+    no_winograd: NoWinograd = False,
     trials: Annotated[
         int | None,
         typer.Option(
@@ -114,7 +107,7 @@ def bench(
             "--report", "--html", metavar="FILE.html", help="the same as a page with plots"
         ),
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="print nothing but errors")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Measure Tasor beside its peers, in turns, with the same threads on the same cores."""
     from tasor.bench_report import bench_page

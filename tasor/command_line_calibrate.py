@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from tasor.command_line_options import Quiet, Shapes
 from tasor.options import named_shapes
 from tasor.output_file import check_file_place, write_file
 from tasor.pipeline import settings_of
@@ -34,14 +35,11 @@ def calibrate(
     only: Annotated[
         str, typer.Option("--only", metavar="REGEX", help="the cases of a suite to time")
     ] = "",
-    shape: Annotated[
-        list[str],
-        typer.Option("--shape", metavar="NAME=1,3,224,224", help="the shape of a model's input"),
-    ] = [],  # noqa: B006
+    shape: Shapes = [],  # noqa: B006
     json_file: Annotated[
         Path | None, typer.Option("--json", metavar="FILE", help="write what --machine reads")
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="print nothing but errors")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Measure this machine: peak, bandwidths, cost of threads; and how far estimates are off."""
     # Loaded when it runs: the suites bring what no other command needs.

@@ -15,6 +15,7 @@ import typer
 
 from graphopt.onnx_import.errors import printable
 from graphopt.rule import statement_text
+from tasor.command_line_options import JsonFlag, Quiet
 from tasor.errors import EXIT_NO, UsageError
 from tasor.terminal import draw, print_json, print_line, progress_bar
 
@@ -44,8 +45,6 @@ TextFiles = Annotated[
     list[Path],
     typer.Argument(metavar="[FILE]...", help="rules as text; default: those that Tasor ships"),
 ]
-JsonFlag = Annotated[bool, typer.Option("--json", help="print the result as JSON")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="print nothing but errors")]
 
 
 @rules.command("enumerate")

@@ -8,6 +8,15 @@ from typing import Annotated
 
 import typer
 
+from tasor.command_line_options import (
+    Bindings,
+    NoWinograd,
+    Quiet,
+    Shapes,
+    Strict,
+    TargetName,
+    Threads,
+)
 from tasor.errors import UsageError
 from tasor.options import named_arrays, named_numbers, named_shapes
 from tasor.output_file import check_file_place, write_file
@@ -33,26 +42,12 @@ def tune(
         Path | None,
         typer.Option("-o", "--output", metavar="DIR", help="a folder for each tuned library"),
     ] = None,
-    shape: Annotated[
-        list[str],
-        typer.Option("--shape", metavar="NAME=1,3,224,224", help="the shape of models' inputs"),
-    ] = [],  # noqa: B006
-    bind: Annotated[
-        list[str],
-        typer.Option("--bind", metavar="NAME=x.npy", help="fix models' inputs to a value"),
-    ] = [],  # noqa: B006
-    target: Annotated[
-        str, typer.Option("--target", metavar="T", help="what the C is to run on")
-    ] = "host",
-    threads: Annotated[
-        int | None, typer.Option("--threads", metavar="N", help="default: the target's cores")
-    ] = None,
-    no_winograd: Annotated[
-        bool, typer.Option("--no-winograd", help="no minimal filtering of convolutions")
-    ] = False,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="neither fuse nor reorder floating-point operations")
-    ] = False,
+    shape: Shapes = [],  # noqa: B006
+    bind: Bindings = [],  # noqa: B006
+    target: TargetName = "host",
+    threads: Threads = None,
+    no_winograd: NoWinograd = False,
+    strict: Strict = False,
     weight: Annotated[
         list[str],
         typer.Option("--weight", metavar="MODEL=2.5", help="count its time so many times"),
@@ -101,7 +96,7 @@ def tune(
         Path | None,
         typer.Option("--report", "--html", metavar="FILE.html", help="write a page with plots"),
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="print nothing but errors")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Measure schedules for models' kernels, on this machine or a cluster, equal kernels once."""
     # Loaded when it runs: the learned model brings what no other command needs.
