@@ -19,7 +19,7 @@ its own with what the tiles inside read, so that it stays in the cache of the co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
@@ -411,23 +411,22 @@ class TileLowering(TileReads):
             for register, index in zip(element_of, elements, strict=True)
         ]
         asked = prefetches(self, row, column, point, begin)
-        step: list[Stmt] = []
+        sums = [
+            [
+                MultiplyAdd(target, element, vector)
+                for target, vector in zip(group, vector_of, strict=True)
+            ]
+            for group, element in zip(accumulators, element_of, strict=True)
+        ]
+        held: Sequence[Stmt]
+        in_turn: Iterable[tuple[Stmt, Sequence[Stmt]]]
         if holds_elements:
-            step += [*fills, *asked]
-            for v, load in enumerate(loads):
-                sums = [
-                    MultiplyAdd(group[v], element, load.register)
-                    for group, element in zip(accumulators, element_of, strict=True)
-                ]
-                step += [load, *sums]
+            held, in_turn = fills, zip(loads, zip(*sums, strict=True), strict=True)
         else:
-            step += [*loads, *asked]
-            for group, fill in zip(accumulators, fills, strict=True):
-                sums = [
-                    MultiplyAdd(target, fill.register, vector)
-                    for target, vector in zip(group, vector_of, strict=True)
-                ]
-                step += [fill, *sums]
+            held, in_turn = loads, zip(fills, sums, strict=True)
+        step = [*held, *asked]
+        for operand, added in in_turn:
+            step += [operand, *added]
         return tuple(dict.fromkeys((*vector_of, *element_of))), tuple(step)
 
     def _asking(

@@ -221,9 +221,8 @@ class TileSketch:
 
     def shapes(self) -> Iterator[tuple[int, int]]:
         """Rows and vectors of the tiles that fit the registers."""
-        size = (self.work.rows, self.work.columns)
-        yield from tile_shapes(*size, self.core.dialect)
-        yield from wide_shapes(*size, self.core.dialect)
+        asked = (self.work.rows, self.work.columns, self.core.dialect)
+        yield from dict.fromkeys((*tile_shapes(*asked), *wide_shapes(*asked)))
 
     def may_ask_ahead(self, source: VectorSource) -> bool:
         """Whether some factor is read in place, and neighbouring tiles of it are neighbours in
@@ -557,17 +556,15 @@ def tile_shapes(rows: int, columns: int, dialect: VectorDialect) -> Iterator[tup
 
 
 def wide_shapes(rows: int, columns: int, dialect: VectorDialect) -> Iterator[tuple[int, int]]:
-    """Tiles of all rows and more vectors, for which `tile_shapes` has no registers: elements are
-    held in these, and vectors loaded one by one, beside the mask of a last one that is cut. None
-    where all loads are moved ahead."""
+    """Tiles of all rows and more vectors than these: elements are held in registers, and vectors
+    loaded one by one, beside the mask of a last one that is cut. None where all loads are moved
+    ahead."""
     if dialect.loads_ahead:
         return
     needed, cut = -(-columns // dialect.lanes), columns % dialect.lanes > 0
     room = (dialect.registers - dialect.temporaries - rows - cut) // rows
-    narrower = frozenset(tile_shapes(rows, columns, dialect))
     for vectors in range(rows + 1, min(needed, room, MOST_VECTORS) + 1):
-        if (rows, vectors) not in narrower:
-            yield rows, vectors
+        yield rows, vectors
 
 
 def _vectors_outer(work: TiledWork) -> bool:
