@@ -16,7 +16,6 @@ from functools import partial
 from pathlib import Path
 
 from tensorgen.build import Around, BuildError, build_library, find_compiler, supports_openmp
-from tensorgen.c_function import CFunction
 from tensorgen.target import Target
 from tensorgen.tune.candidate_source import (
     CandidateFile,
@@ -36,6 +35,7 @@ from tensorgen.tune.function_libraries import FunctionLibraries, Place, is_no_fa
 from tensorgen.tune.functions_apart import apart_source, functions_apart
 from tensorgen.tune.intrinsics import HEADER, intrinsics_of
 from tensorgen.tune.outcome import Refused
+from tensorgen.tune.part_assembly import MadeFunction
 
 SECONDS_EACH = 30.0
 """A compiler may take so long for each candidate of a file."""
@@ -185,9 +185,9 @@ class CandidateBuilder:
             for number, entry in enumerate(printed)
         ]
 
-    def _functions(self, printed: Sequence[PrintedKernel]) -> list[CFunction]:
+    def _functions(self, printed: Sequence[PrintedKernel]) -> list[MadeFunction]:
         """The functions made for candidates that are to be in libraries of their own."""
-        return [f for entry in printed for f in entry.kernel.made] if self.apart else []
+        return [f for entry in printed for f in entry.functions] if self.apart else []
 
     def _library(
         self, printed: Sequence[PrintedKernel], draft_flags: Flags, around: Around
@@ -204,11 +204,11 @@ class CandidateBuilder:
         return self._compiled(self._file(printed, frozenset()), None, len(printed), around)
 
     def _compiled_functions(
-        self, draft_flags: Flags, functions: Sequence[CFunction], around: Around
+        self, draft_flags: Flags, functions: Sequence[MadeFunction], around: Around
     ) -> list[Place]:
         """Functions made for candidates. Raises BuildError if nobody is to blame."""
 
-        def library(some: Sequence[CFunction]) -> Path:
+        def library(some: Sequence[MadeFunction]) -> Path:
             file = functions_file(some, self._target, strict=self._strict)
             with suppress(BuildError):
                 return self._compiled(file, draft_flags, len(some), around)

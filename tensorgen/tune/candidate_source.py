@@ -22,6 +22,7 @@ from tensorgen.target import Target
 from tensorgen.task import Task
 from tensorgen.tune.frame_assembly import FrameTarget, frame_kernel
 from tensorgen.tune.frame_calls import frame_calls_text, frames_text
+from tensorgen.tune.part_assembly import AssembledFunction, MadeFunction, parts_text
 from tensorgen.tune.parts_apart import is_frame, with_parts_apart
 from tensorgen.types import TensorType, float32
 
@@ -40,12 +41,18 @@ _IDLE = Kernel(
 @dataclass(frozen=True, slots=True, eq=False)
 class PrintedKernel:
     """A task under a schedule, lowered and printed. `kernel` has a name that is to be replaced; a
-    `frame` is loops around calls, which may be `assembly`."""
+    `frame` is loops around calls, which may be `assembly`, and so may some of its `parts`."""
 
     lowered: Lowered
     kernel: Kernel
     frame: bool
     assembly: bool = False
+    parts: tuple[AssembledFunction, ...] = ()
+
+    @property
+    def functions(self) -> tuple[MadeFunction, ...]:
+        """What was made for it, to be called."""
+        return (*self.kernel.made, *self.parts)
 
     @property
     def text(self) -> str:
@@ -83,10 +90,12 @@ def printed_kernel(
     lowered = lower(task, schedule)
     loops = with_parts_apart(lowered.kernel) if apart else lowered.kernel
     frame = apart and is_frame(loops.body)
-    if frame and frames is not None:
+    if apart and frames is not None:
         assembled = frame_kernel(loops, _PLACEHOLDER, frames)
         if assembled is not None:
-            return PrintedKernel(lowered, assembled, frame, assembly=True)
+            return PrintedKernel(
+                lowered, assembled.kernel, frame=True, assembly=True, parts=assembled.parts
+            )
     kernel = emit_kernel(loops, _PLACEHOLDER, Spelling(target.isa, strict), "", "")
     return PrintedKernel(lowered, kernel, frame)
 
@@ -140,15 +149,25 @@ def _named(printed: Sequence[PrintedKernel]) -> tuple[Kernel, ...]:
 
 
 def functions_file(
-    functions: Sequence[CFunction], target: Target, *, strict: bool
+    functions: Sequence[MadeFunction], target: Target, *, strict: bool
 ) -> CandidateFile:
-    """The file of functions made for candidates, for these to call from their own libraries."""
-    needed = definitions(name for function in functions for name in function.requires)
-    exported = (
-        f"{function.declaration}{function.text.replace('static void', 'void', 1)}"
-        for function in functions
-    )
-    return _file(_module((), target, 1, strict), "\n".join((needed, *exported)), frozenset())
+    """The file of functions made for candidates, for these to call from their own libraries; and
+    one of those that are assembly."""
+    in_c = [function for function in functions if isinstance(function, CFunction)]
+    assembled = [function for function in functions if isinstance(function, AssembledFunction)]
+    file = CandidateFile({}, {})
+    if in_c:
+        needed = definitions(name for function in in_c for name in function.requires)
+        exported = (
+            f"{function.declaration}{function.text.replace('static void', 'void', 1)}"
+            for function in in_c
+        )
+        behind = "\n".join((needed, *exported))
+        file = _file(_module((), target, 1, strict), behind, frozenset())
+    if assembled:
+        parts = {f"{_NAME}_parts.s": parts_text(assembled)}
+        file = replace(file, sources={**file.sources, **parts})
+    return file
 
 
 def _file(module: Module, behind: str, elsewhere: Set[str]) -> CandidateFile:

@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from pathlib import Path
 
 from tensorgen.build import BuildError
-from tensorgen.c_function import CFunction
+from tensorgen.tune.part_assembly import MadeFunction
 
 _NO_ROOM = "No space left on device"
 
@@ -25,7 +25,7 @@ def is_no_fault(error: BuildError) -> bool:
 
 
 def places(
-    functions: Sequence[CFunction], compiled: Callable[[Sequence[CFunction]], Path]
+    functions: Sequence[MadeFunction], compiled: Callable[[Sequence[MadeFunction]], Path]
 ) -> list[Place]:
     """The place of each function by a compiler of whole files, which raises BuildError: each is
     alone in one if that of all is refused. Raises BuildError if nobody is to blame."""
@@ -42,11 +42,13 @@ def places(
 class FunctionLibraries:
     """The functions that were met; those that are new go to `submit`."""
 
-    def __init__(self, submit: Callable[[Sequence[CFunction]], Future[tuple[Place, ...]]]) -> None:
+    def __init__(
+        self, submit: Callable[[Sequence[MadeFunction]], Future[tuple[Place, ...]]]
+    ) -> None:
         self._submit = submit
         self._met: dict[str, tuple[Future[tuple[Place, ...]], int]] = {}
 
-    def begin(self, functions: Sequence[CFunction]) -> None:
+    def begin(self, functions: Sequence[MadeFunction]) -> None:
         """Begin to compile those that are new. To be called by one thread."""
         fresh = {f.name: f for f in functions if f.name not in self._met}
         if fresh:

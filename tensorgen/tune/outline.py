@@ -162,11 +162,12 @@ class _Outline:
 
     def call(self, part: tuple[Stmt, ...]) -> Call:
         """The call in the place of a part. Raises _Unfit."""
+        inside = tuple(statements(part))
         self.in_lanes = frozenset(
-            s.axis for s in statements(part) if isinstance(s, For) and s.kind is LoopKind.SIMD
+            s.axis for s in inside if isinstance(s, For) and s.kind is LoopKind.SIMD
         )
         self._note(part)
-        written = {s.buffer for s in statements(part) if isinstance(s, VectorStore | Store)}
+        written = {s.buffer for s in inside if isinstance(s, VectorStore | Store)}
         ways = Counter(access.buffer for access in self.offsets if not access.hint)
         counts = tuple(
             (self.loops[loop], self._number("count", const(loop.extent, int64)))

@@ -16,15 +16,20 @@ from tensorgen.loop import (
     Buffer,
     Call,
     Declare,
+    Fill,
     FilterTile,
     For,
     If,
     LoopKernel,
     LoopKind,
+    MultiplyAdd,
     Prefetch,
     Stmt,
     Store,
     TransposeBlock,
+    TransposeSums,
+    VectorApply,
+    VectorLoad,
     VectorStore,
     statements,
 )
@@ -131,11 +136,16 @@ def _sums_apart(declare: Declare, buffers: Mapping[int, Buffer], worth: bool) ->
         block, behind = (*block[:-1], *array.body[:end]), array.body[end:]
     part = replace(declare, body=block)
     call = outlined((part,), buffers) if worth or _work(part) >= LEAST_WORK else None
-    if call is None:
-        return (declare,)
-    if isinstance(array, Allocate):
-        return (*before, replace(array, body=(call, *_within(behind, buffers, worth))))
-    return (*before, call)
+    if isinstance(array, Allocate) and not any(map(_is_on_registers, statements(behind))):
+        behind = behind if call is None else _within(behind, buffers, worth)
+        return (*before, replace(array, body=(call or part, *behind)))
+    return (declare,) if call is None or behind else (*before, call)
+
+
+def _is_on_registers(statement: Stmt) -> bool:
+    return isinstance(
+        statement, Fill | VectorLoad | VectorStore | MultiplyAdd | VectorApply | TransposeSums
+    )
 
 
 def _is_hint(statement: Stmt) -> bool:

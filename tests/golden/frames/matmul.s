@@ -3,37 +3,37 @@
 kernel_0:
 	push rbp
 	mov rbp, rsp
-	sub rsp, 704
+	sub rsp, 744
 	and rsp, -64
 	mov rax, [rdi + 0]
-	mov qword ptr [rbp - 8], rax
+	mov qword ptr [rbp - 48], rax
 	mov rax, [rdi + 8]
-	mov qword ptr [rbp - 16], rax
+	mov qword ptr [rbp - 56], rax
 	mov rax, [rdi + 16]
-	mov qword ptr [rbp - 24], rax
-	lea rdi, [rbp - 72]
+	mov qword ptr [rbp - 64], rax
+	lea rdi, [rbp - 112]
 	mov rsi, 12
 	call tasor_first_part@PLT
 .Lkernel_0_1:
-	mov rax, qword ptr [rbp - 72]
-	cmp rax, qword ptr [rbp - 64]
+	mov rax, qword ptr [rbp - 112]
+	cmp rax, qword ptr [rbp - 104]
 	jge .Lkernel_0_3
-	mov qword ptr [rbp - 32], rax
+	mov qword ptr [rbp - 72], rax
 .Lkernel_0_2:
-	mov rax, qword ptr [rbp - 32]
+	mov rax, qword ptr [rbp - 72]
 	mov rcx, 6
 	cqo
 	idiv rcx
-	mov qword ptr [rbp - 40], rax
+	mov qword ptr [rbp - 80], rax
 	mov rax, rdx
-	mov qword ptr [rbp - 48], rax
-	mov rax, qword ptr [rbp - 40]
+	mov qword ptr [rbp - 88], rax
+	mov rax, qword ptr [rbp - 80]
 	cmp rax, 1
 	setl al
 	movzx eax, al
 	test rax, rax
 	je .Lkernel_0_4
-	mov rax, qword ptr [rbp - 48]
+	mov rax, qword ptr [rbp - 88]
 	cmp rax, 5
 	setl al
 	movzx eax, al
@@ -41,58 +41,58 @@ kernel_0:
 	je .Lkernel_0_6
 	mov rax, 40
 	mov [rsp + 0], rax
-	mov rax, qword ptr [rbp - 40]
+	mov rax, qword ptr [rbp - 80]
 	imul rax, rax, 7200
-	mov rcx, qword ptr [rbp - 16]
+	mov rcx, qword ptr [rbp - 56]
 	lea rax, [rcx + rax * 4 + 0]
-	mov qword ptr [rbp - 80], rax
-	mov rax, qword ptr [rbp - 48]
+	mov qword ptr [rbp - 120], rax
+	mov rax, qword ptr [rbp - 88]
 	imul rax, rax, 1200
-	mov rcx, qword ptr [rbp - 8]
+	mov rcx, qword ptr [rbp - 48]
 	lea rax, [rcx + rax * 4 + 0]
-	mov qword ptr [rbp - 88], rax
-	mov rax, qword ptr [rbp - 48]
-	imul rax, rax, 160
 	mov qword ptr [rbp - 128], rax
-	mov rax, qword ptr [rbp - 40]
+	mov rax, qword ptr [rbp - 88]
+	imul rax, rax, 160
+	mov qword ptr [rbp - 168], rax
+	mov rax, qword ptr [rbp - 80]
 	imul rax, rax, 24
-	add rax, qword ptr [rbp - 128]
-	mov rcx, qword ptr [rbp - 24]
+	add rax, qword ptr [rbp - 168]
+	mov rcx, qword ptr [rbp - 64]
 	lea rax, [rcx + rax * 4 + 0]
-	mov qword ptr [rbp - 96], rax
-	mov rdi, qword ptr [rbp - 80]
-	mov rsi, qword ptr [rbp - 88]
-	mov rdx, qword ptr [rbp - 96]
+	mov qword ptr [rbp - 136], rax
+	mov rdi, qword ptr [rbp - 120]
+	mov rsi, qword ptr [rbp - 128]
+	mov rdx, qword ptr [rbp - 136]
 	mov rcx, 300
 	mov r8, 24
 	mov r9, 300
-	call tasor_part_773cc07a95a5254e@PLT
+	call tasor_part_58a93e7bcf3bddee@PLT
 	jmp .Lkernel_0_7
 .Lkernel_0_6:
-	mov rcx, qword ptr [rbp - 8]
+	mov rcx, qword ptr [rbp - 48]
 	lea rax, [rcx + 24000]
-	mov qword ptr [rbp - 80], rax
-	mov rax, qword ptr [rbp - 40]
+	mov qword ptr [rbp - 120], rax
+	mov rax, qword ptr [rbp - 80]
 	imul rax, rax, 7200
-	mov rcx, qword ptr [rbp - 16]
+	mov rcx, qword ptr [rbp - 56]
 	lea rax, [rcx + rax * 4 + 0]
-	mov qword ptr [rbp - 88], rax
-	mov rax, qword ptr [rbp - 40]
+	mov qword ptr [rbp - 128], rax
+	mov rax, qword ptr [rbp - 80]
 	imul rax, rax, 24
 	add rax, 800
-	mov rcx, qword ptr [rbp - 24]
+	mov rcx, qword ptr [rbp - 64]
 	lea rax, [rcx + rax * 4 + 0]
-	mov qword ptr [rbp - 96], rax
-	mov rdi, qword ptr [rbp - 80]
-	mov rsi, qword ptr [rbp - 88]
-	mov rdx, qword ptr [rbp - 96]
+	mov qword ptr [rbp - 136], rax
+	mov rdi, qword ptr [rbp - 120]
+	mov rsi, qword ptr [rbp - 128]
+	mov rdx, qword ptr [rbp - 136]
 	mov rcx, 300
 	mov r8, 24
-	call tasor_part_1487842e6ff2c96b@PLT
+	call tasor_part_bff1212633d2274b@PLT
 .Lkernel_0_7:
 	jmp .Lkernel_0_5
 .Lkernel_0_4:
-	mov rax, qword ptr [rbp - 48]
+	mov rax, qword ptr [rbp - 88]
 	cmp rax, 5
 	setl al
 	movzx eax, al
@@ -100,51 +100,51 @@ kernel_0:
 	je .Lkernel_0_8
 	mov rax, 40
 	mov [rsp + 0], rax
-	mov rcx, qword ptr [rbp - 16]
+	mov rcx, qword ptr [rbp - 56]
 	lea rax, [rcx + 28800]
-	mov qword ptr [rbp - 80], rax
-	mov rax, qword ptr [rbp - 48]
+	mov qword ptr [rbp - 120], rax
+	mov rax, qword ptr [rbp - 88]
 	imul rax, rax, 1200
-	mov rcx, qword ptr [rbp - 8]
+	mov rcx, qword ptr [rbp - 48]
 	lea rax, [rcx + rax * 4 + 0]
-	mov qword ptr [rbp - 88], rax
-	mov rax, qword ptr [rbp - 48]
+	mov qword ptr [rbp - 128], rax
+	mov rax, qword ptr [rbp - 88]
 	imul rax, rax, 160
 	add rax, 24
-	mov rcx, qword ptr [rbp - 24]
+	mov rcx, qword ptr [rbp - 64]
 	lea rax, [rcx + rax * 4 + 0]
-	mov qword ptr [rbp - 96], rax
-	mov rdi, qword ptr [rbp - 80]
-	mov rsi, qword ptr [rbp - 88]
-	mov rdx, qword ptr [rbp - 96]
+	mov qword ptr [rbp - 136], rax
+	mov rdi, qword ptr [rbp - 120]
+	mov rsi, qword ptr [rbp - 128]
+	mov rdx, qword ptr [rbp - 136]
 	mov rcx, 300
 	mov r8, 24
 	mov r9, 300
-	call tasor_part_ada8fedee47e2a97@PLT
+	call tasor_part_ebd140f654a5d8c5@PLT
 	jmp .Lkernel_0_9
 .Lkernel_0_8:
-	mov rcx, qword ptr [rbp - 8]
+	mov rcx, qword ptr [rbp - 48]
 	lea rax, [rcx + 24000]
-	mov qword ptr [rbp - 80], rax
-	mov rcx, qword ptr [rbp - 16]
+	mov qword ptr [rbp - 120], rax
+	mov rcx, qword ptr [rbp - 56]
 	lea rax, [rcx + 28800]
-	mov qword ptr [rbp - 88], rax
-	mov rcx, qword ptr [rbp - 24]
+	mov qword ptr [rbp - 128], rax
+	mov rcx, qword ptr [rbp - 64]
 	lea rax, [rcx + 3296]
-	mov qword ptr [rbp - 96], rax
-	mov rdi, qword ptr [rbp - 80]
-	mov rsi, qword ptr [rbp - 88]
-	mov rdx, qword ptr [rbp - 96]
+	mov qword ptr [rbp - 136], rax
+	mov rdi, qword ptr [rbp - 120]
+	mov rsi, qword ptr [rbp - 128]
+	mov rdx, qword ptr [rbp - 136]
 	mov rcx, 300
 	mov r8, 24
-	call tasor_part_6c50ab31bc74a9e1@PLT
+	call tasor_part_1a4419efcc26f239@PLT
 .Lkernel_0_9:
 .Lkernel_0_5:
-	inc qword ptr [rbp - 32]
-	mov rax, qword ptr [rbp - 32]
-	cmp rax, qword ptr [rbp - 64]
+	inc qword ptr [rbp - 72]
+	mov rax, qword ptr [rbp - 72]
+	cmp rax, qword ptr [rbp - 104]
 	jl .Lkernel_0_2
-	lea rdi, [rbp - 72]
+	lea rdi, [rbp - 112]
 	mov rsi, 12
 	call tasor_next_part@PLT
 	jmp .Lkernel_0_1

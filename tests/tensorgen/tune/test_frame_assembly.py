@@ -40,7 +40,7 @@ from tensorgen.tune.candidate_source import (
     function_name,
     functions_file,
 )
-from tensorgen.tune.frame_assembly import FrameTarget, frame_kernel
+from tensorgen.tune.frame_assembly import AssembledFrame, FrameTarget, frame_kernel
 from tensorgen.tune.functions_apart import apart_source, functions_apart
 from tensorgen.tune.parts_apart import with_parts_apart
 from tensorgen.types import Array, float32, int64
@@ -116,7 +116,11 @@ def frame_of(kernel: LoopKernel, threads: int) -> PrintedKernel | None:
     team = threads > 1 and supports_openmp(find_compiler(HOST))
     target = FrameTarget(HOST.isa, False, team, frozenset(functions_apart(HOST.isa)))
     found = frame_kernel(kernel, "tasor_timed_kernel", target)
-    return None if found is None else PrintedKernel(Lowered(kernel, ()), found, True, True)
+    return None if found is None else _printed(kernel, found)
+
+
+def _printed(kernel: LoopKernel, found: AssembledFrame) -> PrintedKernel:
+    return PrintedKernel(Lowered(kernel, ()), found.kernel, True, True, found.parts)
 
 
 def run_frame(kernel: LoopKernel, threads: int, cache: Path, calls: int = 1) -> Array:
@@ -127,7 +131,7 @@ def run_frame(kernel: LoopKernel, threads: int, cache: Path, calls: int = 1) -> 
     build = partial(build_library, target=HOST, threads=threads, cache=cache)
     files = (
         frame_calls_file(HOST, threads, strict=False, team=team),
-        functions_file(printed.kernel.made, HOST, strict=False),
+        functions_file(printed.functions, HOST, strict=False),
     )
     libraries = [build({"functions.c": apart_source(HOST.isa)})]
     libraries += [build(file.sources, source_flags=file.source_flags) for file in files]
@@ -264,5 +268,5 @@ def test_golden(golden: Callable[[str, str], None]) -> None:
     target = FrameTarget("avx2", False, True, frozenset(functions_apart("avx2")))
     found = frame_kernel(kernel, "tasor_timed_kernel", target)
     assert found is not None
-    printed = PrintedKernel(Lowered(kernel, ()), found, True, True)
+    printed = _printed(kernel, found)
     golden("frames/matmul.s", str(frames_file([printed]).sources["timed_frames.s"]))

@@ -11,6 +11,7 @@ import pytest
 from tensorgen.build import BuildError
 from tensorgen.c_function import CFunction
 from tensorgen.tune.function_libraries import FunctionLibraries, Place, places
+from tensorgen.tune.part_assembly import MadeFunction
 
 
 def function(name: str) -> CFunction:
@@ -28,14 +29,14 @@ class Compiler:
         self.error = BuildError("build: expected x, got y") if error is None else error
         self.files: list[tuple[str, ...]] = []
 
-    def compiled(self, functions: Sequence[CFunction]) -> Path:
+    def compiled(self, functions: Sequence[MadeFunction]) -> Path:
         names = tuple(function.name for function in functions)
         self.files.append(names)
         if any(function in self.refused for function in functions):
             raise self.error
         return Path("+".join(names))
 
-    def submit(self, functions: Sequence[CFunction]) -> Future[tuple[Place, ...]]:
+    def submit(self, functions: Sequence[MadeFunction]) -> Future[tuple[Place, ...]]:
         done: Future[tuple[Place, ...]] = Future()
         try:
             done.set_result(tuple(places(functions, self.compiled)))

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from random import Random
 
 import numpy as np
 import pytest
@@ -38,58 +37,22 @@ from tensorgen.tune import parts_apart
 from tensorgen.tune.local_measurer import LocalMeasurer
 from tensorgen.tune.outcome import Slower, Timed
 from tensorgen.tune.parts_apart import is_frame, with_parts_apart
-from tensorgen.tune.task_space import space_of
-from tensorgen.types import float64, int64
-from tests.attention_tasks import AttentionShape
+from tensorgen.types import int64
 from tests.compiled_kernels import Case, runnable_isas
 from tests.contraction_tasks import (
     convolution,
     matmul,
     padded,
-    phases,
     whole_inputs,
     with_epilogue,
 )
-from tests.window_tasks import Spatial, whole_numbers, window_task
+from tests.draft_tasks import ATTENTION, EVERY_TASK, WINDOWS, drawn
+from tests.window_tasks import whole_numbers
 
 LEVELS = ("x86-64-v4", "x86-64-v3", "c99")
 
 FIRST_INLINED = 1 << 30
 """Loops of functions are numbered as those of kernels are: where both occur, from here."""
-
-TASKS: dict[str, Task] = {
-    "matmul": matmul((), 7, 37, 40, constant=(False, True)),
-    "double": matmul((), 5, 37, 24, dtype=float64),
-    "batched": matmul((2,), 6, 19, 20),
-    "row": matmul((), 1, 70, 33, constant=(False, True)),
-    "bias and maximum": with_epilogue(matmul((), 9, 40, 30, constant=(False, True)), "bias"),
-    "residual": with_epilogue(matmul((), 9, 40, 30, constant=(False, True)), "residual"),
-    "convolution": padded(convolution((7, 6), (3, 3), channels=(5, 20)), (1, 1), (1, 1)),
-    "with a stride": padded(
-        convolution((4, 4), (3, 3), channels=(5, 20), strides=(2, 2)), (1, 1), (1, 1)
-    ),
-    "with a stride, whole vectors": convolution((3, 3), (3, 3), channels=(16, 32), strides=(2, 2)),
-    "groups": padded(convolution((7, 6), (3, 3), channels=(4, 8), groups=3), (1, 1), (1, 1)),
-    "line": padded(convolution((29,), (5,), channels=(3, 17)), (2,), (2,)),
-    "transposed": phases((5, 6), (4, 17)),
-}
-WINDOWS: dict[str, Task] = {
-    "depthwise": window_task((Spatial(9, 3, 1, 1, 1), Spatial(23, 3, 1, 1, 1)), weighted=True),
-    "depthwise, with a stride": window_task(
-        (Spatial(9, 3, 2, 1, 1), Spatial(39, 3, 2, 1, 1)), weighted=True, epilogue="bias"
-    ),
-    "pool": window_task((Spatial(8, 2, 2), Spatial(40, 2, 2))),
-}
-
-
-ATTENTION: dict[str, Task] = {
-    "attention": AttentionShape((2, 3), 7, 19, 5, 6).task(),
-    "attention, whole vectors": AttentionShape(
-        (2,), 20, 48, 32, 16, interleaved=True, mask="shared"
-    ).task(),
-}
-
-EVERY_TASK = TASKS | WINDOWS | ATTENTION
 
 
 @pytest.fixture
@@ -97,16 +60,6 @@ def everything(monkeypatch: pytest.MonkeyPatch) -> None:
     """Parts of any size become functions."""
     monkeypatch.setattr(parts_apart, "LEAST_WORK", 1)
     monkeypatch.setattr(parts_apart, "LEAST_STORES", 1)
-
-
-def drawn(task: Task, level: str, threads: int, count: int) -> Iterator[Schedule]:
-    """Some of the schedules of a task, of all kinds."""
-    space, rng = space_of(task, Target.named(level), threads), Random(task.digest)
-    for sketch in range(len(space.sketches)):
-        for _ in range(count):
-            schedule = space.schedule(space.random(rng, sketch))
-            if schedule is not None:
-                yield schedule
 
 
 def inlined(call: Call) -> tuple[Stmt, ...]:
