@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import partial
 
-from tensorgen.expr import Load, free_axes
+from tensorgen.expr import Apply, Axis, Expr, Load, free_axes
 from tensorgen.loop import (
     Allocate,
     Alternate,
@@ -37,6 +37,7 @@ from tensorgen.loop import (
     VectorLoad,
     VectorStore,
 )
+from tensorgen.simplify import Affine, affine
 from tensorgen.target import Isa
 from tensorgen.tune.assembly_page import AssemblyPage, NoAssembly
 from tensorgen.tune.streams import ELEMENT_BYTES, Access, Multiple, Streams, checked, streams_of
@@ -67,9 +68,6 @@ _FREE = ("rsi", "rdi", "r8", "r9", "r10", "r11", "rbx", "r12", "r13", "r14", "r1
 
 _AT_ONCE = 2
 """Registers that an address takes."""
-
-_VARIABLE = -1
-"""The key of an innermost loop's variable."""
 
 
 def is_on_vectors(statement: Stmt) -> bool:
@@ -122,7 +120,7 @@ def write_vectors(
     constants = Constants(page.label)
     instructions = VectorInstructions(isa, constants, mask_registers(isa, steps.masks, given))
     streams = streams_of(accesses, numbers)
-    writer = _Vectors(page, steps, inside, given, instructions, streams, counts)
+    writer = _Vectors(page, steps, inside, given, instructions, streams, numbers, counts)
     with page.arrays(steps.arrays) as local:
         writer.write(lambda number: local.get(number) or arrays(number))
     page.behind += constants.lines()
@@ -147,8 +145,9 @@ class _Vectors:
     """The state of writing.
 
     Keys are the numbers of streams, and the axes of numbers that say how far rows are apart. Their
-    `_words` have addresses and bytes. `_pinned` are in registers in all of a loop, and others are
-    `_near` in a block.
+    `_operands` have addresses and bytes: words, or registers that loops have `_held` for them; what
+    is in a word is also in a register that is `_near` for the rest of a block. `_sums` are words
+    that have sums of numbers.
     """
 
     page: AssemblyPage
@@ -157,12 +156,15 @@ class _Vectors:
     given: Mapping[int, int]
     instructions: VectorInstructions
     streams: Streams
+    numbers: Set[int]
     counts: Mapping[int, int]
     _loads: frozenset[int] = field(init=False)
     _valued: frozenset[int] = field(init=False)
-    _words: dict[int, str] = field(default_factory=dict)
+    _operands: dict[int, str] = field(default_factory=dict)
     _multiples: dict[Multiple, str] = field(default_factory=dict)
-    _pinned: dict[int, str] = field(default_factory=dict)
+    _sums: dict[Affine, str] = field(default_factory=dict)
+    _uses: dict[int, Counter[int]] = field(default_factory=dict)
+    _held: tuple[str, ...] = ()
     _near: dict[int, str] = field(default_factory=dict)
 
     def write(self, arrays: Callable[[int], str]) -> None:
@@ -175,6 +177,7 @@ class _Vectors:
             for axis in free_axes(step.statement.condition)
         )
         self._begin_streams(arrays)
+        self._begin_conditions()
         for line in self.instructions.masks_loaded():
             self.page.line(line)
         self._block(0, len(self.steps.line))
@@ -191,13 +194,41 @@ class _Vectors:
                     self.page.line("add rax, rcx")
                 (word,) = self.page.words(1)
                 self.page.line(f"mov {word}, rax")
-            self._words[number] = word
+            self._operands[number] = word
             for _, steps in stream.moves:
                 for step in steps:
                     self._multiple(step)
         for place in self.streams.places.values():
-            if place.rows and place.apart not in self._words:
-                self._words[place.apart] = self._multiple((place.apart, 1))
+            if place.rows and place.apart not in self._operands:
+                self._operands[place.apart] = self._multiple((place.apart, 1))
+
+    def _begin_conditions(self) -> None:
+        """The words that have what numbers add to both sides of comparisons."""
+        for step in self.steps.line:
+            if step.mark is not Mark.IF or not isinstance(step.statement, If):
+                continue
+            for difference in _differences(step.statement.condition) or ():
+                fixed = self._fixed(difference)
+                if fixed.terms and fixed not in self._sums:
+                    (word,) = self.page.words(1)
+                    self.page.line(f"mov {word}, {checked(fixed.constant)}")
+                    for atom, factor in fixed.terms:
+                        assert isinstance(atom, Axis), "differences are sums of axes"
+                        number = self.page.axes[atom.position]
+                        self.page.line(f"imul rax, {number}, {checked(factor)}")
+                        self.page.line(f"add {word}, rax")
+                    self._sums[fixed] = word
+
+    def _fixed(self, difference: Affine) -> Affine:
+        """What numbers and the constant add to it: no loop changes them."""
+        return Affine(
+            tuple(
+                (atom, factor)
+                for atom, factor in difference.terms
+                if isinstance(atom, Axis) and atom.position in self.numbers
+            ),
+            difference.constant,
+        )
 
     def _multiple(self, multiple: Multiple) -> str:
         """So many elements in bytes: a number, or the word that has it."""
@@ -242,7 +273,7 @@ class _Vectors:
         assert isinstance(statement, If), "a condition"
         end = self.steps.ends[begin]
         otherwise = self.page.label()
-        self.page.jump_unless(statement.condition, otherwise)
+        self._jump_unless(statement.condition, otherwise)
         self._block(begin + 1, end)
         if end + 1 in self.steps.ends and self.steps.line[end + 1].mark is Mark.ELSE:
             behind, begin = self.page.label(), end + 1
@@ -254,96 +285,141 @@ class _Vectors:
         self.page.at(otherwise)
         return end
 
+    def _jump_unless(self, condition: Expr, label: str) -> None:
+        """Go on at a label where a condition does not hold. Raises NoAssembly."""
+        differences = _differences(condition)
+        if differences is None:
+            self.page.jump_unless(condition, label)
+            return
+        for difference in differences:
+            fixed = self._fixed(difference)
+            self.page.line(f"mov rax, {self._sums.get(fixed) or checked(fixed.constant)}")
+            for atom, factor in difference.terms:
+                if isinstance(atom, Axis) and atom.position not in self.numbers:
+                    variable = self.page.axes[atom.position]
+                    if factor not in (1, -1):
+                        self.page.line(f"imul rcx, {variable}, {checked(factor)}")
+                        variable, factor = "rcx", 1
+                    self.page.line(f"{'add' if factor == 1 else 'sub'} rax, {variable}")
+            self.page.line("test rax, rax")
+            self.page.line(f"js {label}")
+
     def _loop(self, begin: int, statement: Stmt | SpreadStore) -> None:
         assert isinstance(statement, For), "a loop"
-        axis, end = statement.axis, self.steps.ends[begin]
+        axis, by, end = statement.axis, self.steps.line[begin].by, self.steps.ends[begin]
         number = self.counts.get(axis.position)
-        by = self.steps.line[begin].by
         stop = str(axis.extent // by) if number is None else self.page.axes[number]
         if number is None and axis.extent == 0:
             raise NoAssembly
-        innermost = not any(self.steps.line[n].mark is Mark.LOOP for n in range(begin + 1, end))
-        used = self._used(begin, end)
-        steps = {
-            key: step
-            for key in used
-            if key < len(self.streams.streams)
-            and (step := self.streams.streams[key].step(axis.position))
-        }
-        words = dict(self._words)
-        if innermost:
-            self._pin(used)
-        for stream in steps:
-            if stream not in self._pinned:
-                self.page.line(f"mov rax, {self._words[stream]}")
-                (self._words[stream],) = self.page.words(1)
-                self.page.line(f"mov {self._words[stream]}, rax")
+        before = dict(self._operands), self._held
+        variable = self._begin_loop(begin, end)
+        down = axis.position not in self._valued
         again, behind = self.page.label(), self.page.label()
-        if innermost:
-            variable = self._register(set(self._pinned.values()))
-            self._pinned[_VARIABLE] = variable
-        else:
-            (variable,) = self.page.words(1)
-        down = innermost and axis.position not in self._valued
         self.page.axes[axis.position] = variable
-        if down:
-            self.page.line(f"mov {variable}, {stop}")
-            if number is not None:
-                self.page.line(f"test {variable}, {variable}")
-                self.page.line(f"jle {behind}")
-        else:
-            self.page.line(f"mov {variable}, 0")
-            if number is not None:
-                self.page.line(f"cmp {stop}, 0")
-                self.page.line(f"jle {behind}")
-        if innermost:
+        if number is not None:
+            self.page.line(f"cmp {stop}, 0")
+            self.page.line(f"jle {behind}")
+            self.page.line(f"mov rax, {stop}")
+            stop = "rax"
+        self.page.line(f"mov {variable}, {stop if down else 0}")
+        if self._is_innermost(begin, end):
             self.page.line(".p2align 4")
         self.page.at(again)
         self._block(begin + 1, end)
-        for stream, multiples in steps.items():
-            for multiple in multiples:
-                place = self._pinned.get(stream) or self._words[stream]
-                self._move(place, (multiple[0], multiple[1] * by))
+        for stream, multiples in self._moved(begin, end).items():
+            for position, factor in multiples:
+                self._move(self._operands[stream], (position, factor * by))
         if down:
             self.page.line(f"dec {variable}")
             self.page.line(f"jne {again}")
         else:
             self.page.line(f"inc {variable}")
             if number is not None:
-                self.page.line(f"mov rax, {stop}")
-            self.page.line(f"cmp {variable}, {stop if number is None else 'rax'}")
+                self.page.line(f"mov rax, {self.page.axes[number]}")
+            self.page.line(f"cmp {variable}, {stop}")
             self.page.line(f"jl {again}")
         self.page.at(behind)
-        self._pinned.clear()
-        self._words = words
+        self._operands, self._held = before
+
+    def _begin_loop(self, begin: int, end: int) -> str:
+        """Has the loop at a step hold registers for what it moves, and in an innermost one for
+        whatever it uses, those first that are used most; all of it that moves is in operands of its
+        own. Returns the one of its variable."""
+        moved = self._moved(begin, end)
+        used = self._used(begin, end)
+        free = [register for register in _FREE if register not in self._held]
+        if self._is_innermost(begin, end):
+            wanted = [key for key, _ in used.most_common() if key in moved or self._in_word(key)]
+            room = len(free)
+            if 1 + len(wanted) > room:
+                room -= _AT_ONCE
+        else:
+            wanted = [key for key, _ in used.most_common() if key in moved]
+            room = len(free) - self._needed_inside(begin, end)
+        given = free[: max(room, 0)]
+        variable = given.pop(0) if given else self.page.words(1)[0]
+        held = [variable] if "[" not in variable else []
+        for key in wanted:
+            if given:
+                place = given.pop(0)
+                held.append(place)
+                self.page.line(f"mov {place}, {self._operands[key]}")
+            elif key in moved:
+                (place,) = self.page.words(1)
+                self.page.line(f"mov rax, {self._operands[key]}")
+                self.page.line(f"mov {place}, rax")
+            else:
+                continue
+            self._operands[key] = place
+        for register in held:
+            self.page.changes(register)
+        self._held = (*self._held, *held)
+        return variable
+
+    def _needed_inside(self, begin: int, end: int) -> int:
+        """Registers that a block needs for itself, or for the loops in it."""
+        most, number = _AT_ONCE, begin + 1
+        while number < end:
+            if self.steps.line[number].mark is Mark.LOOP:
+                inner = self.steps.ends[number]
+                if self._is_innermost(number, inner):
+                    needed = 1 + len(self._used(number, inner))
+                else:
+                    own = 1 + len(self._moved(number, inner))
+                    needed = own + self._needed_inside(number, inner)
+                most = max(most, needed)
+                number = inner
+            number += 1
+        return most
+
+    def _is_innermost(self, begin: int, end: int) -> bool:
+        return all(self.steps.line[n].mark is not Mark.LOOP for n in range(begin + 1, end))
+
+    def _moved(self, begin: int, end: int) -> dict[int, tuple[Multiple, ...]]:
+        """The streams that a turn of the loop at a step moves, and how far."""
+        loop = self.steps.line[begin].statement
+        assert isinstance(loop, For), "a loop"
+        return {
+            key: step
+            for key in self._used(begin, end)
+            if key < len(self.streams.streams)
+            and (step := self.streams.streams[key].step(loop.axis.position))
+        }
+
+    def _in_word(self, key: int) -> bool:
+        return "[" in self._operands[key]
 
     def _used(self, begin: int, end: int) -> Counter[int]:
-        """How often streams and distances are used between two steps."""
-        found: Counter[int] = Counter()
-        for number in range(begin, end):
-            place = self.streams.places.get(number)
-            if place is not None:
-                found[place.stream] += 1
-                if place.rows:
-                    found[place.apart] += 1
-        return found
-
-    def _pin(self, used: Counter[int]) -> None:
-        """Registers for an innermost loop, to those first that are used most; the loop's variable
-        has one, and what is left must be enough for an address."""
-        room = len(_FREE) - 1
-        if len(used) > room:
-            room -= _AT_ONCE
-        for key, _ in used.most_common(room):
-            register = self._register(set(self._pinned.values()))
-            self.page.line(f"mov {register}, {self._words[key]}")
-            self._pinned[key] = register
-
-    def _register(self, used: Set[str]) -> str:
-        """One that nobody else uses."""
-        register = next(register for register in _FREE if register not in used)
-        self.page.changes(register)
-        return register
+        """How often streams and distances are used in a block."""
+        if begin not in self._uses:
+            found = self._uses[begin] = Counter()
+            for number in range(begin, end):
+                place = self.streams.places.get(number)
+                if place is not None:
+                    found[place.stream] += 1
+                    if place.rows:
+                        found[place.apart] += 1
+        return self._uses[begin]
 
     def _move(self, operand: str, step: Multiple) -> None:
         """A stream, in a register or a word, goes on by a step."""
@@ -368,15 +444,16 @@ class _Vectors:
     def _near_register(self, key: int, beside: str = "") -> str:
         """The register that has a stream or a distance: it stays there in a block while there is
         room, or in the whole loop."""
-        if key in self._pinned:
-            return self._pinned[key]
+        if not self._in_word(key):
+            return self._operands[key]
         if key not in self._near:
-            used = {*self._pinned.values(), *self._near.values()}
+            used = {*self._held, *self._near.values()}
             if len(used) == len(_FREE):
                 oldest = next(k for k, register in self._near.items() if register != beside)
                 used.remove(self._near.pop(oldest))
-            register = self._register(used)
-            self.page.line(f"mov {register}, {self._words[key]}")
+            register = next(register for register in _FREE if register not in used)
+            self.page.changes(register)
+            self.page.line(f"mov {register}, {self._operands[key]}")
             self._near[key] = register
         return self._near[key]
 
@@ -387,7 +464,7 @@ class _Vectors:
         match step.statement:
             case MultiplyAdd(target=target) as statement:
                 assert step.written is not None, "sums are written"
-                operands = self._operands(number, step, target.lanes)
+                operands = self._both(number, step, target.lanes)
                 yield self.instructions.multiplied(statement, given[step.written], operands)
             case VectorLoad() as statement:
                 assert step.written is not None, "loads write"
@@ -399,7 +476,7 @@ class _Vectors:
                 yield from self.instructions.filled(statement, given[step.written], place)
             case VectorApply(target=target) as statement:
                 assert step.written is not None, "results are written"
-                operands = self._operands(number, step, target.lanes)
+                operands = self._both(number, step, target.lanes)
                 spare = [given[register] for register in step.spare]
                 yield from self.instructions.applied(
                     statement, given[step.written], operands, spare
@@ -428,7 +505,7 @@ class _Vectors:
             case _:
                 raise AssertionError("steps are on vectors")
 
-    def _operands(self, number: int, step: Step, lanes: int) -> list[str]:
+    def _both(self, number: int, step: Step, lanes: int) -> list[str]:
         """The two operands of a step, one of which it may load itself."""
         place, load = self.inside.get(number, (None, 0))
         found = []
@@ -440,6 +517,22 @@ class _Vectors:
             else:
                 found.append(vector(self.given[register], lanes))
         return found
+
+
+def _differences(condition: Expr) -> list[Affine] | None:
+    """Sums of axes none of which is negative where a condition holds, and only there; None if it is
+    another kind of condition."""
+    match condition:
+        case Apply(args=(left, right)) if condition.op.name == "and":
+            both = _differences(left), _differences(right)
+            return None if both[0] is None or both[1] is None else both[0] + both[1]
+        case Apply(args=(left, right)) if condition.op.name in ("lt", "le"):
+            found = affine(right).plus(affine(left).scaled(-1))
+            if not all(isinstance(atom, Axis) for atom, _ in found.terms):
+                return None
+            return [Affine(found.terms, found.constant - (condition.op.name == "lt"))]
+        case _:
+            return None
 
 
 def _access(step: Step) -> Access | None:

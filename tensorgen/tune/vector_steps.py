@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from heapq import heappop, heappush
+from math import isnan
 from typing import assert_never
 
 from tensorgen.expr import Apply, Axis, Const, Expr, Load
@@ -122,6 +123,10 @@ def steps_of(body: Sequence[Stmt], lanes: int, needs: Callable[[Plain], Needs]) 
     return Steps(tuple(writer.line), writer.ends, writer.masks, tuple(writer.arrays))
 
 
+_MOST_UNROLLED = 4
+"""Vectors of a loop over lanes that are written one behind the other, as compilers have them."""
+
+
 @dataclass(slots=True)
 class _Line:
     """The state of laying out."""
@@ -183,12 +188,13 @@ class _Line:
     def _over_lanes(self, loop: For) -> None:
         """A loop whose turns are lanes: whole vectors, and one that is a part of one."""
         whole, rest = divmod(loop.axis.extent, self.lanes)
-        if whole > 1:
+        if whole > _MOST_UNROLLED:
             begin = self._begin(Mark.LOOP, loop, self.lanes)
             self._stores(loop, self.lanes, None)
             self._end(begin, loop)
-        elif whole:
-            self._stores(loop, self.lanes, 0)
+        else:
+            for vector in range(whole):
+                self._stores(loop, self.lanes, vector * self.lanes)
         if rest:
             self._stores(loop, rest, whole * self.lanes)
 
@@ -277,9 +283,10 @@ class _Lanes:
                 statement = VectorLoad(self.register, buffer, index, self.count)
             case Load() | Const():
                 statement = Fill(self.register, term)
-            case Apply(op=op, args=(left, right)):
+            case Apply(args=(left, right)):
+                operation, left, right = _without_nan(term.op.name, left, right)
                 reads = self._value(left), self._value(right)
-                statement = VectorApply(op.name, self.register, self.register, self.register)
+                statement = VectorApply(operation, self.register, self.register, self.register)
             case _:
                 raise NoAssembly
         found = self.line.number()
@@ -305,6 +312,16 @@ class _Lanes:
         if not step:
             raise NoAssembly
         return step
+
+
+def _without_nan(operation: str, left: Expr, right: Expr) -> tuple[str, Expr, Expr]:
+    """A limit with a number as the operation that takes one for granted on its right; others as
+    they are."""
+    if operation in ("max", "min"):
+        for value, number in ((left, right), (right, left)):
+            if isinstance(number, Const) and not isnan(number.value):
+                return f"{operation}_number", value, number
+    return operation, left, right
 
 
 def loads_inside(

@@ -66,7 +66,7 @@ kernel_0:
 	mov rcx, 300
 	mov r8, 24
 	mov r9, 300
-	call tasor_part_58a93e7bcf3bddee@PLT
+	call tasor_part_f3814164e3cb8897@PLT
 	jmp .Lkernel_0_7
 .Lkernel_0_6:
 	mov rcx, qword ptr [rbp - 48]
@@ -88,7 +88,7 @@ kernel_0:
 	mov rdx, qword ptr [rbp - 136]
 	mov rcx, 300
 	mov r8, 24
-	call tasor_part_bff1212633d2274b@PLT
+	call tasor_part_63fdbcc3d98b9e9f@PLT
 .Lkernel_0_7:
 	jmp .Lkernel_0_5
 .Lkernel_0_4:
@@ -120,7 +120,7 @@ kernel_0:
 	mov rcx, 300
 	mov r8, 24
 	mov r9, 300
-	call tasor_part_ebd140f654a5d8c5@PLT
+	call tasor_part_a0cc241d9402bc1e@PLT
 	jmp .Lkernel_0_9
 .Lkernel_0_8:
 	mov rcx, qword ptr [rbp - 48]
@@ -137,7 +137,7 @@ kernel_0:
 	mov rdx, qword ptr [rbp - 136]
 	mov rcx, 300
 	mov r8, 24
-	call tasor_part_1a4419efcc26f239@PLT
+	call tasor_part_ef96c49d07f1aac4@PLT
 .Lkernel_0_9:
 .Lkernel_0_5:
 	inc qword ptr [rbp - 72]

@@ -1,8 +1,10 @@
 tasor_timed_kernel:
 	push rbp
 	mov rbp, rsp
-	sub rsp, 1120
+	sub rsp, 1112
 	and rsp, -64
+	mov qword ptr [rbp - 8], rbx
+	mov qword ptr [rbp - 16], r12
 	mov rax, [rdi + 0]
 	mov qword ptr [rbp - 48], rax
 	mov rax, [rdi + 8]
@@ -98,56 +100,49 @@ tasor_timed_kernel:
 	vxorps ymm3, ymm3, ymm3
 	vxorps ymm4, ymm4, ymm4
 	vxorps ymm5, ymm5, ymm5
-	mov rax, qword ptr [rbp - 104]
-	mov qword ptr [rbp - 128], rax
-	mov rax, qword ptr [rbp - 112]
-	mov qword ptr [rbp - 136], rax
-	mov rax, qword ptr [rbp - 80]
-	mov qword ptr [rbp - 144], rax
-	mov rax, qword ptr [rbp - 120]
-	mov qword ptr [rbp - 152], rax
-	mov qword ptr [rbp - 160], 0
+	mov rdi, qword ptr [rbp - 120]
+	mov r8, qword ptr [rbp - 104]
+	mov r9, qword ptr [rbp - 112]
+	mov r10, qword ptr [rbp - 80]
+	mov rsi, 6
 .Ltasor_timed_kernel_7:
-	mov rsi, qword ptr [rbp - 128]
-	prefetcht0 [rsi + 0]
-	prefetcht0 [rsi + 20]
-	prefetcht0 [rsi + 160]
-	prefetcht0 [rsi + 180]
-	mov rdi, qword ptr [rbp - 136]
-	prefetcht0 [rdi + 0]
-	prefetcht0 [rdi + 20]
-	prefetcht0 [rdi + 160]
-	prefetcht0 [rdi + 180]
-	mov rsi, qword ptr [rbp - 152]
-	mov rdi, qword ptr [rbp - 144]
-	mov r8, 5
+	prefetcht0 [r8 + 0]
+	prefetcht0 [r8 + 20]
+	prefetcht0 [r8 + 160]
+	prefetcht0 [r8 + 180]
+	prefetcht0 [r9 + 0]
+	prefetcht0 [r9 + 20]
+	prefetcht0 [r9 + 160]
+	prefetcht0 [r9 + 180]
+	mov rbx, rdi
+	mov r12, r10
+	mov r11, 5
 	.p2align 4
 .Ltasor_timed_kernel_9:
-	vmovups ymm6, [rdi + 0]
-	vbroadcastss ymm7, dword ptr [rsi + 0]
+	vmovups ymm6, [r12 + 0]
+	vbroadcastss ymm7, dword ptr [rbx + 0]
 	vfmadd231ps ymm0, ymm7, ymm6
-	vbroadcastss ymm7, dword ptr [rsi + 4]
+	vbroadcastss ymm7, dword ptr [rbx + 4]
 	vfmadd231ps ymm1, ymm7, ymm6
-	vbroadcastss ymm7, dword ptr [rsi + 8]
+	vbroadcastss ymm7, dword ptr [rbx + 8]
 	vfmadd231ps ymm2, ymm7, ymm6
-	vbroadcastss ymm7, dword ptr [rsi + 12]
+	vbroadcastss ymm7, dword ptr [rbx + 12]
 	vfmadd231ps ymm3, ymm7, ymm6
-	vbroadcastss ymm7, dword ptr [rsi + 16]
+	vbroadcastss ymm7, dword ptr [rbx + 16]
 	vfmadd231ps ymm4, ymm7, ymm6
-	vbroadcastss ymm7, dword ptr [rsi + 20]
+	vbroadcastss ymm7, dword ptr [rbx + 20]
 	vfmadd231ps ymm5, ymm7, ymm6
-	add rdi, 32
-	add rsi, 24
-	dec r8
+	add r12, 32
+	add rbx, 24
+	dec r11
 	jne .Ltasor_timed_kernel_9
 .Ltasor_timed_kernel_10:
-	add qword ptr [rbp - 128], 320
-	add qword ptr [rbp - 136], 320
-	add qword ptr [rbp - 144], 160
-	add qword ptr [rbp - 152], 120
-	inc qword ptr [rbp - 160]
-	cmp qword ptr [rbp - 160], 6
-	jl .Ltasor_timed_kernel_7
+	add r8, 320
+	add r9, 320
+	add r10, 160
+	add rdi, 120
+	dec rsi
+	jne .Ltasor_timed_kernel_7
 .Ltasor_timed_kernel_8:
 	mov rsi, qword ptr [rbp - 96]
 	vmovups [rsi + 0], ymm0
@@ -156,15 +151,15 @@ tasor_timed_kernel:
 	vmovups [rsi + 96], ymm3
 	vmovups [rsi + 128], ymm4
 	vmovups [rsi + 160], ymm5
-	mov rsi, qword ptr [rbp - 96]
-	mov rdi, 6
+	mov rdi, qword ptr [rbp - 96]
+	mov rsi, 6
 	.p2align 4
 .Ltasor_timed_kernel_11:
 	vbroadcastss ymm0, dword ptr [rip + .Ltasor_timed_kernel_13]
-	vmulps ymm0, ymm0, [rsi + 0]
-	vmovups [rsi + 0], ymm0
-	add rsi, 32
-	dec rdi
+	vmulps ymm0, ymm0, [rdi + 0]
+	vmovups [rdi + 0], ymm0
+	add rdi, 32
+	dec rsi
 	jne .Ltasor_timed_kernel_11
 .Ltasor_timed_kernel_12:
 	lea rax, [rsp + 704]
@@ -185,22 +180,22 @@ tasor_timed_kernel:
 	add rax, rcx
 	mov qword ptr [rbp - 120], rax
 	vmovups ymm0, [rip + .Ltasor_timed_kernel_14]
-	mov rsi, qword ptr [rbp - 104]
-	mov rdi, qword ptr [rbp - 112]
-	mov r8, qword ptr [rbp - 120]
-	mov r9, 8
+	mov rdi, qword ptr [rbp - 104]
+	mov r8, qword ptr [rbp - 112]
+	mov r9, qword ptr [rbp - 120]
+	mov rsi, 8
 	.p2align 4
 .Ltasor_timed_kernel_15:
-	vmaskmovps ymm1, ymm0, [rsi + 0]
-	vmaskmovps ymm2, ymm0, [rdi + 0]
+	vmaskmovps ymm1, ymm0, [rdi + 0]
+	vmaskmovps ymm2, ymm0, [r8 + 0]
 	vaddps ymm1, ymm1, ymm2
-	vmovups [r8 + 0], xmm1
+	vmovups [r9 + 0], xmm1
 	vextractf128 xmm2, ymm1, 1
-	vmovlps qword ptr [r8 + 16], xmm2
-	add rsi, 24
-	add rdi, 160
+	vmovlps qword ptr [r9 + 16], xmm2
+	add rdi, 24
 	add r8, 160
-	dec r9
+	add r9, 160
+	dec rsi
 	jne .Ltasor_timed_kernel_15
 .Ltasor_timed_kernel_16:
 	inc qword ptr [rbp - 88]
@@ -226,67 +221,60 @@ tasor_timed_kernel:
 	vxorps ymm1, ymm1, ymm1
 	vxorps ymm2, ymm2, ymm2
 	vxorps ymm3, ymm3, ymm3
-	mov rax, qword ptr [rbp - 64]
-	mov qword ptr [rbp - 96], rax
-	mov rax, qword ptr [rbp - 72]
-	mov qword ptr [rbp - 104], rax
-	mov rax, qword ptr [rbp - 80]
-	mov qword ptr [rbp - 112], rax
-	mov rax, qword ptr [rbp - 56]
-	mov qword ptr [rbp - 120], rax
-	mov qword ptr [rbp - 128], 0
+	mov rdi, qword ptr [rbp - 64]
+	mov r8, qword ptr [rbp - 72]
+	mov r9, qword ptr [rbp - 56]
+	mov r10, qword ptr [rbp - 80]
+	mov rsi, 6
 .Ltasor_timed_kernel_19:
-	mov rsi, qword ptr [rbp - 96]
-	prefetcht0 [rsi + 144]
-	prefetcht0 [rsi + 156]
-	prefetcht0 [rsi + 304]
-	prefetcht0 [rsi + 316]
-	mov rdi, qword ptr [rbp - 104]
 	prefetcht0 [rdi + 144]
 	prefetcht0 [rdi + 156]
 	prefetcht0 [rdi + 304]
 	prefetcht0 [rdi + 316]
-	mov rsi, qword ptr [rbp - 120]
-	mov rdi, qword ptr [rbp - 112]
-	mov r8, 5
+	prefetcht0 [r8 + 144]
+	prefetcht0 [r8 + 156]
+	prefetcht0 [r8 + 304]
+	prefetcht0 [r8 + 316]
+	mov rbx, r9
+	mov r12, r10
+	mov r11, 5
 	.p2align 4
 .Ltasor_timed_kernel_21:
-	vmovups ymm4, [rdi + 0]
-	vbroadcastss ymm5, dword ptr [rsi + 4320]
+	vmovups ymm4, [r12 + 0]
+	vbroadcastss ymm5, dword ptr [rbx + 4320]
 	vfmadd231ps ymm0, ymm5, ymm4
-	vbroadcastss ymm5, dword ptr [rsi + 4324]
+	vbroadcastss ymm5, dword ptr [rbx + 4324]
 	vfmadd231ps ymm1, ymm5, ymm4
-	vbroadcastss ymm5, dword ptr [rsi + 4328]
+	vbroadcastss ymm5, dword ptr [rbx + 4328]
 	vfmadd231ps ymm2, ymm5, ymm4
-	vbroadcastss ymm5, dword ptr [rsi + 4332]
+	vbroadcastss ymm5, dword ptr [rbx + 4332]
 	vfmadd231ps ymm3, ymm5, ymm4
-	add rdi, 32
-	add rsi, 24
-	dec r8
+	add r12, 32
+	add rbx, 24
+	dec r11
 	jne .Ltasor_timed_kernel_21
 .Ltasor_timed_kernel_22:
-	add qword ptr [rbp - 96], 320
-	add qword ptr [rbp - 104], 320
-	add qword ptr [rbp - 112], 160
-	add qword ptr [rbp - 120], 120
-	inc qword ptr [rbp - 128]
-	cmp qword ptr [rbp - 128], 6
-	jl .Ltasor_timed_kernel_19
+	add rdi, 320
+	add r8, 320
+	add r10, 160
+	add r9, 120
+	dec rsi
+	jne .Ltasor_timed_kernel_19
 .Ltasor_timed_kernel_20:
 	mov rsi, qword ptr [rbp - 88]
 	vmovups [rsi + 0], ymm0
 	vmovups [rsi + 32], ymm1
 	vmovups [rsi + 64], ymm2
 	vmovups [rsi + 96], ymm3
-	mov rsi, qword ptr [rbp - 88]
-	mov rdi, 4
+	mov rdi, qword ptr [rbp - 88]
+	mov rsi, 4
 	.p2align 4
 .Ltasor_timed_kernel_23:
 	vbroadcastss ymm0, dword ptr [rip + .Ltasor_timed_kernel_25]
-	vmulps ymm0, ymm0, [rsi + 0]
-	vmovups [rsi + 0], ymm0
-	add rsi, 32
-	dec rdi
+	vmulps ymm0, ymm0, [rdi + 0]
+	vmovups [rdi + 0], ymm0
+	add rdi, 32
+	dec rsi
 	jne .Ltasor_timed_kernel_23
 .Ltasor_timed_kernel_24:
 	lea rax, [rsp + 640]
@@ -299,20 +287,20 @@ tasor_timed_kernel:
 	mov r9, 8
 	call tasor_transpose_4x8_f32@PLT
 	vmovups ymm0, [rip + .Ltasor_timed_kernel_26]
-	mov rsi, qword ptr [rbp - 96]
-	mov rdi, qword ptr [rbp - 64]
-	mov r8, qword ptr [rbp - 72]
-	mov r9, 8
+	mov rdi, qword ptr [rbp - 96]
+	mov r8, qword ptr [rbp - 64]
+	mov r9, qword ptr [rbp - 72]
+	mov rsi, 8
 	.p2align 4
 .Ltasor_timed_kernel_27:
-	vmaskmovps ymm1, ymm0, [rsi + 0]
-	vmaskmovps ymm2, ymm0, [rdi + 144]
+	vmaskmovps ymm1, ymm0, [rdi + 0]
+	vmaskmovps ymm2, ymm0, [r8 + 144]
 	vaddps ymm1, ymm1, ymm2
-	vmovups [r8 + 144], xmm1
-	add rsi, 16
-	add rdi, 160
+	vmovups [r9 + 144], xmm1
+	add rdi, 16
 	add r8, 160
-	dec r9
+	add r9, 160
+	dec rsi
 	jne .Ltasor_timed_kernel_27
 .Ltasor_timed_kernel_28:
 	mov rcx, qword ptr [rbp - 48]
@@ -330,7 +318,7 @@ tasor_timed_kernel:
 	mov rdi, qword ptr [rbp - 88]
 	mov rsi, 30
 	mov rdx, 8
-	call tasor_part_742023773494c035@PLT
+	call tasor_part_ac38e6b6a5cf01fa@PLT
 	mov rcx, qword ptr [rbp - 64]
 	lea rax, [rcx + 0]
 	mov [rsp + 0], rax
@@ -369,7 +357,9 @@ tasor_timed_kernel:
 	mov rcx, qword ptr [rbp - 56]
 	mov r8, qword ptr [rbp - 120]
 	mov r9, qword ptr [rbp - 128]
-	call tasor_part_3bd8879d45539df3@PLT
+	call tasor_part_e3b697eed1310291@PLT
+	mov rbx, qword ptr [rbp - 8]
+	mov r12, qword ptr [rbp - 16]
 	vzeroupper
 	leave
 	ret
@@ -387,14 +377,52 @@ tasor_timed_kernel:
 	.long 0xFFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFF, 0x0, 0x0, 0x0, 0x0
 	.intel_syntax noprefix
 	.text
-	.globl tasor_part_3bd8879d45539df3
-	.type tasor_part_3bd8879d45539df3, @function
+	.globl tasor_part_ac38e6b6a5cf01fa
+	.type tasor_part_ac38e6b6a5cf01fa, @function
 	.p2align 4
-tasor_part_3bd8879d45539df3:
+tasor_part_ac38e6b6a5cf01fa:
 	push rbp
 	mov rbp, rsp
-	sub rsp, 648
+	sub rsp, 136
 	and rsp, -64
+	mov qword ptr [rbp - 48], rdi
+	mov qword ptr [rbp - 56], rsi
+	mov qword ptr [rbp - 64], rdx
+	imul rax, qword ptr [rbp - 64], 4
+	mov qword ptr [rbp - 72], rax
+	mov rdi, qword ptr [rbp - 48]
+	cmp qword ptr [rbp - 56], 0
+	jle .Ltasor_part_ac38e6b6a5cf01fa_2
+	mov rax, qword ptr [rbp - 56]
+	mov rsi, rax
+	.p2align 4
+.Ltasor_part_ac38e6b6a5cf01fa_1:
+	vxorps ymm0, ymm0, ymm0
+	vmovups [rdi + 0], xmm0
+	vextractf128 xmm1, ymm0, 1
+	vmovlps qword ptr [rdi + 16], xmm1
+	vextractps dword ptr [rdi + 24], xmm1, 2
+	add rdi, qword ptr [rbp - 72]
+	dec rsi
+	jne .Ltasor_part_ac38e6b6a5cf01fa_1
+.Ltasor_part_ac38e6b6a5cf01fa_2:
+	vzeroupper
+	leave
+	ret
+
+	.globl tasor_part_e3b697eed1310291
+	.type tasor_part_e3b697eed1310291, @function
+	.p2align 4
+tasor_part_e3b697eed1310291:
+	push rbp
+	mov rbp, rsp
+	sub rsp, 544
+	and rsp, -64
+	mov qword ptr [rbp - 8], rbx
+	mov qword ptr [rbp - 16], r12
+	mov qword ptr [rbp - 24], r13
+	mov qword ptr [rbp - 32], r14
+	mov qword ptr [rbp - 40], r15
 	mov qword ptr [rbp - 48], rdi
 	mov qword ptr [rbp - 56], rsi
 	mov qword ptr [rbp - 64], rdx
@@ -421,236 +449,196 @@ tasor_part_3bd8879d45539df3:
 	imul rcx, qword ptr [rbp + 88], 4
 	add rax, rcx
 	mov qword ptr [rbp - 136], rax
-	mov rax, qword ptr [rbp - 112]
-	mov qword ptr [rbp - 144], rax
+	mov rdi, qword ptr [rbp - 72]
+	mov r8, qword ptr [rbp - 112]
 	mov rax, qword ptr [rbp - 120]
-	mov qword ptr [rbp - 152], rax
-	mov rax, qword ptr [rbp - 72]
-	mov qword ptr [rbp - 160], rax
+	mov qword ptr [rbp - 144], rax
 	mov rax, qword ptr [rbp - 88]
-	mov qword ptr [rbp - 168], rax
+	mov qword ptr [rbp - 152], rax
 	mov rax, qword ptr [rbp - 80]
-	mov qword ptr [rbp - 176], rax
-	mov qword ptr [rbp - 184], 0
-.Ltasor_part_3bd8879d45539df3_1:
+	mov qword ptr [rbp - 160], rax
+	mov rsi, 6
+.Ltasor_part_e3b697eed1310291_1:
 	vxorps ymm0, ymm0, ymm0
 	vxorps ymm1, ymm1, ymm1
 	vxorps ymm2, ymm2, ymm2
 	vxorps ymm3, ymm3, ymm3
 	vxorps ymm4, ymm4, ymm4
 	vxorps ymm5, ymm5, ymm5
-	mov rax, qword ptr [rbp - 144]
-	mov qword ptr [rbp - 192], rax
-	mov rax, qword ptr [rbp - 152]
-	mov qword ptr [rbp - 200], rax
-	mov rax, qword ptr [rbp - 64]
-	mov qword ptr [rbp - 208], rax
-	mov rax, qword ptr [rbp - 160]
-	mov qword ptr [rbp - 216], rax
-	mov qword ptr [rbp - 224], 0
-.Ltasor_part_3bd8879d45539df3_3:
-	mov rsi, qword ptr [rbp - 192]
-	mov rdi, 1
+	mov r10, rdi
+	mov r11, r8
+	mov rbx, qword ptr [rbp - 144]
+	mov r12, qword ptr [rbp - 64]
+	mov r9, 6
+.Ltasor_part_e3b697eed1310291_3:
+	mov r14, r11
+	mov r13, 1
 	.p2align 4
-.Ltasor_part_3bd8879d45539df3_5:
-	prefetcht0 [rsi + 0]
-	add rsi, 4
-	dec rdi
-	jne .Ltasor_part_3bd8879d45539df3_5
-.Ltasor_part_3bd8879d45539df3_6:
-	mov rsi, qword ptr [rbp - 200]
-	mov rdi, 1
+.Ltasor_part_e3b697eed1310291_5:
+	prefetcht0 [r14 + 0]
+	add r14, 4
+	dec r13
+	jne .Ltasor_part_e3b697eed1310291_5
+.Ltasor_part_e3b697eed1310291_6:
+	mov r14, rbx
+	mov r13, 1
 	.p2align 4
-.Ltasor_part_3bd8879d45539df3_7:
-	prefetcht0 [rsi + 0]
-	add rsi, 4
-	dec rdi
-	jne .Ltasor_part_3bd8879d45539df3_7
-.Ltasor_part_3bd8879d45539df3_8:
-	mov rsi, qword ptr [rbp - 216]
-	mov rdi, qword ptr [rbp - 208]
-	mov r8, 5
+.Ltasor_part_e3b697eed1310291_7:
+	prefetcht0 [r14 + 0]
+	add r14, 4
+	dec r13
+	jne .Ltasor_part_e3b697eed1310291_7
+.Ltasor_part_e3b697eed1310291_8:
+	mov r14, r10
+	mov r15, r12
+	mov r13, 5
 	.p2align 4
-.Ltasor_part_3bd8879d45539df3_9:
-	vmovups ymm6, [rdi + 0]
-	vbroadcastss ymm7, dword ptr [rsi + 0]
+.Ltasor_part_e3b697eed1310291_9:
+	vmovups ymm6, [r15 + 0]
+	vbroadcastss ymm7, dword ptr [r14 + 0]
 	vfmadd231ps ymm0, ymm7, ymm6
-	vbroadcastss ymm7, dword ptr [rsi + 4]
+	vbroadcastss ymm7, dword ptr [r14 + 4]
 	vfmadd231ps ymm1, ymm7, ymm6
-	vbroadcastss ymm7, dword ptr [rsi + 8]
+	vbroadcastss ymm7, dword ptr [r14 + 8]
 	vfmadd231ps ymm2, ymm7, ymm6
-	vbroadcastss ymm7, dword ptr [rsi + 12]
+	vbroadcastss ymm7, dword ptr [r14 + 12]
 	vfmadd231ps ymm3, ymm7, ymm6
-	vbroadcastss ymm7, dword ptr [rsi + 16]
+	vbroadcastss ymm7, dword ptr [r14 + 16]
 	vfmadd231ps ymm4, ymm7, ymm6
-	vbroadcastss ymm7, dword ptr [rsi + 20]
+	vbroadcastss ymm7, dword ptr [r14 + 20]
 	vfmadd231ps ymm5, ymm7, ymm6
-	add rdi, 32
-	add rsi, 24
-	dec r8
-	jne .Ltasor_part_3bd8879d45539df3_9
-.Ltasor_part_3bd8879d45539df3_10:
-	add qword ptr [rbp - 192], 4
-	add qword ptr [rbp - 200], 4
-	add qword ptr [rbp - 208], 160
-	add qword ptr [rbp - 216], 120
-	inc qword ptr [rbp - 224]
-	cmp qword ptr [rbp - 224], 6
-	jl .Ltasor_part_3bd8879d45539df3_3
-.Ltasor_part_3bd8879d45539df3_4:
-	mov rsi, qword ptr [rbp - 96]
-	vmovups [rsi + 0], ymm0
-	vmovups [rsi + 32], ymm1
-	vmovups [rsi + 64], ymm2
-	vmovups [rsi + 96], ymm3
-	vmovups [rsi + 128], ymm4
-	vmovups [rsi + 160], ymm5
-	mov rsi, qword ptr [rbp - 96]
-	mov rdi, qword ptr [rbp - 168]
-	mov r8, qword ptr [rbp - 176]
+	add r15, 32
+	add r14, 24
+	dec r13
+	jne .Ltasor_part_e3b697eed1310291_9
+.Ltasor_part_e3b697eed1310291_10:
+	add r11, 4
+	add rbx, 4
+	add r12, 160
+	add r10, 120
+	dec r9
+	jne .Ltasor_part_e3b697eed1310291_3
+.Ltasor_part_e3b697eed1310291_4:
+	mov r9, qword ptr [rbp - 96]
+	vmovups [r9 + 0], ymm0
+	vmovups [r9 + 32], ymm1
+	vmovups [r9 + 64], ymm2
+	vmovups [r9 + 96], ymm3
+	vmovups [r9 + 128], ymm4
+	vmovups [r9 + 160], ymm5
+	mov r10, qword ptr [rbp - 96]
+	mov r11, qword ptr [rbp - 152]
+	mov rbx, qword ptr [rbp - 160]
 	mov r9, 6
 	.p2align 4
-.Ltasor_part_3bd8879d45539df3_11:
-	vbroadcastss ymm0, dword ptr [rsi + 0]
-	vbroadcastss ymm1, dword ptr [rip + .Ltasor_part_3bd8879d45539df3_13]
+.Ltasor_part_e3b697eed1310291_11:
+	vbroadcastss ymm0, dword ptr [r10 + 0]
+	vbroadcastss ymm1, dword ptr [rip + .Ltasor_part_e3b697eed1310291_13]
 	vmulps ymm0, ymm0, ymm1
-	vbroadcastss ymm1, dword ptr [rdi + 0]
+	vbroadcastss ymm1, dword ptr [r11 + 0]
 	vaddps ymm0, ymm0, ymm1
-	vextractps dword ptr [r8 + 0], xmm0, 0
-	add rsi, 32
-	add rdi, 4
-	add r8, 4
+	vextractps dword ptr [rbx + 0], xmm0, 0
+	add r10, 32
+	add r11, 4
+	add rbx, 4
 	dec r9
-	jne .Ltasor_part_3bd8879d45539df3_11
-.Ltasor_part_3bd8879d45539df3_12:
+	jne .Ltasor_part_e3b697eed1310291_11
+.Ltasor_part_e3b697eed1310291_12:
+	add r8, 24
 	add qword ptr [rbp - 144], 24
+	add rdi, 720
 	add qword ptr [rbp - 152], 24
-	add qword ptr [rbp - 160], 720
-	add qword ptr [rbp - 168], 24
-	add qword ptr [rbp - 176], 24
-	inc qword ptr [rbp - 184]
-	cmp qword ptr [rbp - 184], 6
-	jl .Ltasor_part_3bd8879d45539df3_1
-.Ltasor_part_3bd8879d45539df3_2:
+	add qword ptr [rbp - 160], 24
+	dec rsi
+	jne .Ltasor_part_e3b697eed1310291_1
+.Ltasor_part_e3b697eed1310291_2:
 	vxorps ymm0, ymm0, ymm0
 	vxorps ymm1, ymm1, ymm1
 	vxorps ymm2, ymm2, ymm2
 	vxorps ymm3, ymm3, ymm3
-	mov rax, qword ptr [rbp - 128]
-	mov qword ptr [rbp - 232], rax
-	mov rax, qword ptr [rbp - 136]
-	mov qword ptr [rbp - 240], rax
-	mov rax, qword ptr [rbp + 32]
-	mov qword ptr [rbp - 248], rax
-	mov rax, qword ptr [rbp + 40]
-	mov qword ptr [rbp - 256], rax
-	mov qword ptr [rbp - 264], 0
-.Ltasor_part_3bd8879d45539df3_14:
-	mov rsi, qword ptr [rbp - 232]
-	mov rdi, 1
+	mov rdi, qword ptr [rbp + 40]
+	mov r8, qword ptr [rbp - 128]
+	mov r9, qword ptr [rbp - 136]
+	mov r10, qword ptr [rbp + 32]
+	mov rsi, 5
+.Ltasor_part_e3b697eed1310291_14:
+	mov rbx, r8
+	mov r11, 1
 	.p2align 4
-.Ltasor_part_3bd8879d45539df3_16:
-	prefetcht0 [rsi + 0]
-	add rsi, 4
-	dec rdi
-	jne .Ltasor_part_3bd8879d45539df3_16
-.Ltasor_part_3bd8879d45539df3_17:
-	mov rsi, qword ptr [rbp - 240]
-	mov rdi, 1
+.Ltasor_part_e3b697eed1310291_16:
+	prefetcht0 [rbx + 0]
+	add rbx, 4
+	dec r11
+	jne .Ltasor_part_e3b697eed1310291_16
+.Ltasor_part_e3b697eed1310291_17:
+	mov rbx, r9
+	mov r11, 1
 	.p2align 4
-.Ltasor_part_3bd8879d45539df3_18:
-	prefetcht0 [rsi + 0]
-	add rsi, 4
-	dec rdi
-	jne .Ltasor_part_3bd8879d45539df3_18
-.Ltasor_part_3bd8879d45539df3_19:
-	mov rsi, qword ptr [rbp - 256]
-	mov rdi, qword ptr [rbp - 248]
-	mov r8, 6
+.Ltasor_part_e3b697eed1310291_18:
+	prefetcht0 [rbx + 0]
+	add rbx, 4
+	dec r11
+	jne .Ltasor_part_e3b697eed1310291_18
+.Ltasor_part_e3b697eed1310291_19:
+	mov rbx, rdi
+	mov r12, r10
+	mov r11, 6
 	.p2align 4
-.Ltasor_part_3bd8879d45539df3_20:
-	vmovups ymm4, [rdi + 0]
-	vbroadcastss ymm5, dword ptr [rsi + 0]
+.Ltasor_part_e3b697eed1310291_20:
+	vmovups ymm4, [r12 + 0]
+	vbroadcastss ymm5, dword ptr [rbx + 0]
 	vfmadd231ps ymm0, ymm5, ymm4
-	vbroadcastss ymm5, dword ptr [rsi + 4]
+	vbroadcastss ymm5, dword ptr [rbx + 4]
 	vfmadd231ps ymm1, ymm5, ymm4
-	vbroadcastss ymm5, dword ptr [rsi + 8]
+	vbroadcastss ymm5, dword ptr [rbx + 8]
 	vfmadd231ps ymm2, ymm5, ymm4
-	vbroadcastss ymm5, dword ptr [rsi + 12]
+	vbroadcastss ymm5, dword ptr [rbx + 12]
 	vfmadd231ps ymm3, ymm5, ymm4
-	add rdi, 32
-	add rsi, 24
-	dec r8
-	jne .Ltasor_part_3bd8879d45539df3_20
-.Ltasor_part_3bd8879d45539df3_21:
-	add qword ptr [rbp - 232], 4
-	add qword ptr [rbp - 240], 4
-	add qword ptr [rbp - 248], 192
-	add qword ptr [rbp - 256], 144
-	inc qword ptr [rbp - 264]
-	cmp qword ptr [rbp - 264], 5
-	jl .Ltasor_part_3bd8879d45539df3_14
-.Ltasor_part_3bd8879d45539df3_15:
+	add r12, 32
+	add rbx, 24
+	dec r11
+	jne .Ltasor_part_e3b697eed1310291_20
+.Ltasor_part_e3b697eed1310291_21:
+	add r8, 4
+	add r9, 4
+	add r10, 192
+	add rdi, 144
+	dec rsi
+	jne .Ltasor_part_e3b697eed1310291_14
+.Ltasor_part_e3b697eed1310291_15:
 	mov rsi, qword ptr [rbp - 104]
 	vmovups [rsi + 0], ymm0
 	vmovups [rsi + 32], ymm1
 	vmovups [rsi + 64], ymm2
 	vmovups [rsi + 96], ymm3
-	mov rsi, qword ptr [rbp - 104]
-	mov rdi, qword ptr [rbp + 56]
-	mov r8, qword ptr [rbp + 48]
-	mov r9, 4
+	mov rdi, qword ptr [rbp - 104]
+	mov r8, qword ptr [rbp + 56]
+	mov r9, qword ptr [rbp + 48]
+	mov rsi, 4
 	.p2align 4
-.Ltasor_part_3bd8879d45539df3_22:
-	vbroadcastss ymm0, dword ptr [rsi + 0]
-	vbroadcastss ymm1, dword ptr [rip + .Ltasor_part_3bd8879d45539df3_13]
+.Ltasor_part_e3b697eed1310291_22:
+	vbroadcastss ymm0, dword ptr [rdi + 0]
+	vbroadcastss ymm1, dword ptr [rip + .Ltasor_part_e3b697eed1310291_13]
 	vmulps ymm0, ymm0, ymm1
-	vbroadcastss ymm1, dword ptr [rdi + 0]
+	vbroadcastss ymm1, dword ptr [r8 + 0]
 	vaddps ymm0, ymm0, ymm1
-	vextractps dword ptr [r8 + 0], xmm0, 0
-	add rsi, 32
-	add rdi, 4
+	vextractps dword ptr [r9 + 0], xmm0, 0
+	add rdi, 32
 	add r8, 4
-	dec r9
-	jne .Ltasor_part_3bd8879d45539df3_22
-.Ltasor_part_3bd8879d45539df3_23:
+	add r9, 4
+	dec rsi
+	jne .Ltasor_part_e3b697eed1310291_22
+.Ltasor_part_e3b697eed1310291_23:
+	mov rbx, qword ptr [rbp - 8]
+	mov r12, qword ptr [rbp - 16]
+	mov r13, qword ptr [rbp - 24]
+	mov r14, qword ptr [rbp - 32]
+	mov r15, qword ptr [rbp - 40]
 	vzeroupper
 	leave
 	ret
 	.balign 4
-.Ltasor_part_3bd8879d45539df3_13:
+.Ltasor_part_e3b697eed1310291_13:
 	.long 0x3F000000
-
-	.globl tasor_part_742023773494c035
-	.type tasor_part_742023773494c035, @function
-	.p2align 4
-tasor_part_742023773494c035:
-	push rbp
-	mov rbp, rsp
-	sub rsp, 136
-	and rsp, -64
-	mov qword ptr [rbp - 48], rdi
-	mov qword ptr [rbp - 56], rsi
-	mov qword ptr [rbp - 64], rdx
-	imul rax, qword ptr [rbp - 64], 4
-	mov qword ptr [rbp - 72], rax
-	mov rsi, qword ptr [rbp - 48]
-	mov rdi, qword ptr [rbp - 56]
-	test rdi, rdi
-	jle .Ltasor_part_742023773494c035_2
-	.p2align 4
-.Ltasor_part_742023773494c035_1:
-	vxorps ymm0, ymm0, ymm0
-	vmovups [rsi + 0], xmm0
-	vextractf128 xmm1, ymm0, 1
-	vmovlps qword ptr [rsi + 16], xmm1
-	vextractps dword ptr [rsi + 24], xmm1, 2
-	add rsi, qword ptr [rbp - 72]
-	dec rdi
-	jne .Ltasor_part_742023773494c035_1
-.Ltasor_part_742023773494c035_2:
-	vzeroupper
-	leave
-	ret
 
 	.section .note.GNU-stack, "", @progbits
