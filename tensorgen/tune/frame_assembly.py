@@ -345,7 +345,9 @@ class _Frame:
         with self._page.own_words():
             numbers = self._page.axes.keys() - own
             addresses = self._addresses.__getitem__
-            write_vectors(self._page, self.target.isa, (statement,), addresses, numbers, {})
+            write_vectors(
+                self._page, self.target.isa, (statement,), addresses, numbers, {}, frozenset()
+            )
 
     # Calls
 

@@ -46,9 +46,10 @@ def assembled_part(function: LoopFunction, isa: Isa) -> AssembledFunction | None
     page = AssemblyPage(_NAME)
     arrays = _arguments(page, function)
     counts = {loop.position: number.position for loop, number in function.counts}
-    numbers = page.axes.keys() | set()
+    numbers = frozenset(page.axes)
+    alike = frozenset(array.number for array in function.alike)
     try:
-        write_vectors(page, isa, function.body, arrays.__getitem__, numbers, counts)
+        write_vectors(page, isa, function.body, arrays.__getitem__, numbers, counts, alike)
     except NoAssembly:
         return None
     text = page.whole()

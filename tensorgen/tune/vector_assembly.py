@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 
 from tensorgen.expr import Apply, Axis, Expr, Load, free_axes
 from tensorgen.loop import (
@@ -49,6 +50,7 @@ from tensorgen.tune.vector_steps import (
     Steps,
     given_registers,
     loads_inside,
+    steps_in_front,
     steps_of,
 )
 from tensorgen.tune.x86_vectors import (
@@ -102,29 +104,83 @@ def write_vectors(
     arrays: Callable[[int], str],
     numbers: Set[int],
     counts: Mapping[int, int],
+    alike: Set[int],
 ) -> None:
     """Writes a body into a page. `arrays` gives the words that have the addresses of buffers;
     `numbers` are the positions of axes that the page knows, and `counts` has that of the number
-    that says how often a loop runs, by the loop's axis, if that is not its extent. Raises
-    NoAssembly."""
+    that says how often a loop runs, by the loop's axis, if that is not its extent. Buffers that are
+    `alike` may have elements in common. Raises NoAssembly."""
     if not has_vectors(isa):
         raise NoAssembly
     steps = steps_of(body, widest(isa), partial(needs_of, isa))
-    inside = loads_inside(steps, partial(folds, isa))
-    given = _given(isa, steps, inside)
     accesses = {
         number: access
         for number, step in enumerate(steps.line)
         if step.mark is Mark.DO and (access := _access(step)) is not None
     }
+    streams = streams_of(accesses, numbers)
+    in_front = steps_in_front(
+        steps, partial(_loads_the_same, steps, streams, alike), partial(_filled, steps, streams)
+    )
+    together = chain(*in_front.values())
+    inside = loads_inside(steps, frozenset(chain(*together)), partial(folds, isa))
+    given = _given(isa, steps, inside)
+    in_front = _with_registers(isa, steps, in_front, given)
     constants = Constants(page.label)
     instructions = VectorInstructions(isa, constants, mask_registers(isa, steps.masks, given))
-    streams = streams_of(accesses, numbers)
-    writer = _Vectors(page, steps, inside, given, instructions, streams, numbers, counts)
+    writer = _Vectors(page, steps, inside, given, instructions, streams, in_front, numbers, counts)
     with page.arrays(steps.arrays) as local:
         writer.write(lambda number: local.get(number) or arrays(number))
     page.behind += constants.lines()
     page.in_vectors = True
+
+
+def _with_registers(
+    isa: Isa,
+    steps: Steps,
+    in_front: Mapping[int, tuple[tuple[int, ...], ...]],
+    given: dict[int, int],
+) -> dict[int, tuple[tuple[int, ...], ...]]:
+    """What is done in front of loops, as far as there are registers that nobody was given."""
+    count = register_count(isa)
+    free = count - 1 - max(given.values(), default=-1)
+    found: dict[int, tuple[tuple[int, ...], ...]] = {}
+    for begin, groups in sorted(in_front.items()):
+        taken = sum(len(some) for loop, some in found.items() if begin < steps.ends[loop])
+        found[begin] = groups[: max(free - taken, 0)]
+        for register, group in enumerate(found[begin], taken + 1):
+            for number in group:
+                written = steps.line[number].written
+                assert written is not None, "what fills a register"
+                given[written] = count - register
+    return found
+
+
+def _filled(steps: Steps, streams: Streams, number: int) -> object:
+    """What a step fills a register with."""
+    statement = steps.line[number].statement
+    assert isinstance(statement, Fill), "a register is filled"
+    place = streams.places.get(number)
+    return statement.register.lanes, statement.value.digest if place is None else place
+
+
+def _loads_the_same(
+    steps: Steps, streams: Streams, alike: Set[int], number: int, begin: int
+) -> bool:
+    """Whether a step fills a register with the same in all turns of the loop that begins there."""
+    loop = steps.line[begin].statement
+    assert isinstance(loop, For), "a loop"
+    place = streams.places.get(number)
+    if place is None:
+        return True
+    stream = streams.streams[place.stream]
+    written = {
+        step.statement.buffer.number
+        for step in steps.line[begin : steps.ends[begin]]
+        if isinstance(step.statement, VectorStore | SpreadStore)
+    }
+    changed = stream.array in written or (stream.array in alike and written & alike)
+    return not stream.step(loop.axis.position) and not changed
 
 
 def _given(isa: Isa, steps: Steps, inside: Mapping[int, tuple[int, int]]) -> dict[int, int]:
@@ -156,9 +212,11 @@ class _Vectors:
     given: Mapping[int, int]
     instructions: VectorInstructions
     streams: Streams
+    in_front: Mapping[int, tuple[tuple[int, ...], ...]]
     numbers: Set[int]
     counts: Mapping[int, int]
-    _loads: frozenset[int] = field(init=False)
+    _loop_behind: dict[int, int] = field(init=False)
+    _elsewhere: frozenset[int] = field(init=False)
     _valued: frozenset[int] = field(init=False)
     _operands: dict[int, str] = field(default_factory=dict)
     _multiples: dict[Multiple, str] = field(default_factory=dict)
@@ -169,7 +227,11 @@ class _Vectors:
 
     def write(self, arrays: Callable[[int], str]) -> None:
         """Everything. Raises NoAssembly."""
-        self._loads = frozenset(load for _, load in self.inside.values())
+        self._loop_behind = {
+            number: loop for loop, groups in self.in_front.items() for number in chain(*groups)
+        }
+        loads = (load for _, load in self.inside.values())
+        self._elsewhere = frozenset(chain(loads, self._loop_behind))
         self._valued = frozenset(
             axis.position
             for step in self.steps.line
@@ -252,10 +314,8 @@ class _Vectors:
             step = self.steps.line[number]
             match step.mark:
                 case Mark.DO:
-                    if number not in self._loads:
-                        # To find an address may take a line in front of the instruction's.
-                        for line in self._instructions(number, step):
-                            self.page.line(line)
+                    if number not in self._elsewhere:
+                        self._do(number)
                 case Mark.LOOP:
                     self._loop(number, step.statement)
                     number = self.steps.ends[number]
@@ -267,6 +327,11 @@ class _Vectors:
                     raise AssertionError("blocks nest")
             number += 1
         self._near.clear()
+
+    def _do(self, number: int) -> None:
+        # To find an address may take a line in front of the instruction's.
+        for line in self._instructions(number, self.steps.line[number]):
+            self.page.line(line)
 
     def _if(self, begin: int, statement: Stmt | SpreadStore) -> int:
         """A condition with both of its blocks; returns where it ends."""
@@ -311,6 +376,10 @@ class _Vectors:
         stop = str(axis.extent // by) if number is None else self.page.axes[number]
         if number is None and axis.extent == 0:
             raise NoAssembly
+        self._near.clear()
+        for first, *_ in self.in_front.get(begin, ()):
+            self._do(first)
+        self._near.clear()
         before = dict(self._operands), self._held
         variable = self._begin_loop(begin, end)
         down = axis.position not in self._valued
@@ -415,7 +484,9 @@ class _Vectors:
             found = self._uses[begin] = Counter()
             for number in range(begin, end):
                 place = self.streams.places.get(number)
-                if place is not None:
+                # What is done in front of a loop, or of one around it, needs no address in it.
+                in_front = self._loop_behind.get(number, end) <= begin
+                if place is not None and not in_front:
                     found[place.stream] += 1
                     if place.rows:
                         found[place.apart] += 1

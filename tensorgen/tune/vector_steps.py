@@ -8,8 +8,9 @@ needed. What it does not: know any instruction.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from heapq import heappop, heappush
 from math import isnan
@@ -120,7 +121,24 @@ def steps_of(body: Sequence[Stmt], lanes: int, needs: Callable[[Plain], Needs]) 
     statements of other kinds."""
     writer = _Line(lanes, needs)
     writer.block(body)
-    return Steps(tuple(writer.line), writer.ends, writer.masks, tuple(writer.arrays))
+    line = _with_registers_renamed(writer.line, writer.number)
+    return Steps(tuple(line), writer.ends, writer.masks, tuple(writer.arrays))
+
+
+def _with_registers_renamed(line: Sequence[Step], number: Callable[[], int]) -> list[Step]:
+    """Steps in which a register that no block reads from outside has another number whenever it is
+    written: what it had before does not matter."""
+    outside = _read_before_written(line)
+    names: dict[int, int] = {}
+    found = []
+    for step in line:
+        reads = tuple(names.get(register, register) for register in step.reads)
+        written = step.written
+        if written is not None and written not in outside and written not in step.reads[2:]:
+            names[written] = number()
+        written = None if written is None else names.get(written, written)
+        found.append(replace(step, reads=reads, written=written))
+    return found
 
 
 _MOST_UNROLLED = 4
@@ -324,16 +342,50 @@ def _without_nan(operation: str, left: Expr, right: Expr) -> tuple[str, Expr, Ex
     return operation, left, right
 
 
+def steps_in_front(
+    steps: Steps, same: Callable[[int, int], bool], value: Callable[[int], object]
+) -> dict[int, tuple[tuple[int, ...], ...]]:
+    """By the begins of loops the steps in them that fill registers anew in each turn with what they
+    have already, those together that fill them with the same `value`. `same` tells of a step and a
+    loop that it does so. What conditions are around stays where it is."""
+    outside = _read_before_written(steps.line)
+    writes = Counter(step.written for step in steps.line)
+    found: dict[int, dict[object, list[int]]] = {}
+    around: list[int | None] = []
+    for number, step in enumerate(steps.line):
+        match step.mark:
+            case Mark.LOOP:
+                around.append(number)
+            case Mark.IF | Mark.ELSE:
+                around.append(None)
+            case Mark.END:
+                around.pop()
+            case Mark.DO if isinstance(step.statement, Fill) and writes[step.written] == 1:
+                outermost = None
+                for loop in reversed(around):
+                    if loop is None or step.written in outside or not same(number, loop):
+                        break
+                    outermost = loop
+                if outermost is not None:
+                    alike = found.setdefault(outermost, {})
+                    alike.setdefault(value(number), []).append(number)
+            case Mark.DO:
+                pass
+            case _:
+                assert_never(step.mark)
+    return {loop: tuple(map(tuple, alike.values())) for loop, alike in found.items()}
+
+
 def loads_inside(
-    steps: Steps, folds: Callable[[Plain, Plain], Sequence[int]]
+    steps: Steps, apart: Set[int], folds: Callable[[Plain, Plain], Sequence[int]]
 ) -> dict[int, tuple[int, int]]:
     """Which steps do a load themselves: by the number of such a step the place of the load among
     what it reads, and the number of the step that loads, which is nothing more. `folds` says at
-    which of these places a statement can do another's load."""
+    which of these places a statement can do another's load; those `apart` are left as they are."""
     found: dict[int, tuple[int, int]] = {}
     # The load of each register whose readers are not all known, and these, with the place.
     loads: dict[int, tuple[int, list[tuple[int, int]]]] = {}
-    outside = _read_before_written(steps)
+    outside = _read_before_written(steps.line)
 
     def settle(register: int) -> None:
         load, readers = loads.pop(register)
@@ -360,7 +412,7 @@ def loads_inside(
         if written is not None:
             if written in loads:
                 settle(written)
-            if _is_load(step.statement) and written not in outside:
+            if _is_load(step.statement) and written not in outside and number not in apart:
                 loads[written] = number, []
     for register in tuple(loads):
         settle(register)
@@ -382,11 +434,11 @@ def _is_load(statement: Stmt | SpreadStore) -> bool:
             return False
 
 
-def _read_before_written(steps: Steps) -> set[int]:
+def _read_before_written(line: Sequence[Step]) -> set[int]:
     """Registers that somebody reads who has not seen them written since a block began or ended."""
     found: set[int] = set()
     written: set[int] = set()
-    for step in steps.line:
+    for step in line:
         if step.mark is not Mark.DO:
             written.clear()
             continue

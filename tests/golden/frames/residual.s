@@ -151,17 +151,17 @@ tasor_timed_kernel:
 	vmovups [rsi + 96], ymm3
 	vmovups [rsi + 128], ymm4
 	vmovups [rsi + 160], ymm5
+	vbroadcastss ymm15, dword ptr [rip + .Ltasor_timed_kernel_11]
 	mov rdi, qword ptr [rbp - 96]
 	mov rsi, 6
 	.p2align 4
-.Ltasor_timed_kernel_11:
-	vbroadcastss ymm0, dword ptr [rip + .Ltasor_timed_kernel_13]
-	vmulps ymm0, ymm0, [rdi + 0]
+.Ltasor_timed_kernel_12:
+	vmulps ymm0, ymm15, [rdi + 0]
 	vmovups [rdi + 0], ymm0
 	add rdi, 32
 	dec rsi
-	jne .Ltasor_timed_kernel_11
-.Ltasor_timed_kernel_12:
+	jne .Ltasor_timed_kernel_12
+.Ltasor_timed_kernel_13:
 	lea rax, [rsp + 704]
 	mov qword ptr [rbp - 104], rax
 	mov rdi, qword ptr [rbp - 96]
@@ -266,17 +266,17 @@ tasor_timed_kernel:
 	vmovups [rsi + 32], ymm1
 	vmovups [rsi + 64], ymm2
 	vmovups [rsi + 96], ymm3
+	vbroadcastss ymm15, dword ptr [rip + .Ltasor_timed_kernel_23]
 	mov rdi, qword ptr [rbp - 88]
 	mov rsi, 4
 	.p2align 4
-.Ltasor_timed_kernel_23:
-	vbroadcastss ymm0, dword ptr [rip + .Ltasor_timed_kernel_25]
-	vmulps ymm0, ymm0, [rdi + 0]
+.Ltasor_timed_kernel_24:
+	vmulps ymm0, ymm15, [rdi + 0]
 	vmovups [rdi + 0], ymm0
 	add rdi, 32
 	dec rsi
-	jne .Ltasor_timed_kernel_23
-.Ltasor_timed_kernel_24:
+	jne .Ltasor_timed_kernel_24
+.Ltasor_timed_kernel_25:
 	lea rax, [rsp + 640]
 	mov qword ptr [rbp - 96], rax
 	mov rdi, qword ptr [rbp - 88]
@@ -318,7 +318,7 @@ tasor_timed_kernel:
 	mov rdi, qword ptr [rbp - 88]
 	mov rsi, 30
 	mov rdx, 8
-	call tasor_part_ac38e6b6a5cf01fa@PLT
+	call tasor_part_bd2988562dfa20a2@PLT
 	mov rcx, qword ptr [rbp - 64]
 	lea rax, [rcx + 0]
 	mov [rsp + 0], rax
@@ -357,30 +357,30 @@ tasor_timed_kernel:
 	mov rcx, qword ptr [rbp - 56]
 	mov r8, qword ptr [rbp - 120]
 	mov r9, qword ptr [rbp - 128]
-	call tasor_part_e3b697eed1310291@PLT
+	call tasor_part_d207d4a36b25eb8b@PLT
 	mov rbx, qword ptr [rbp - 8]
 	mov r12, qword ptr [rbp - 16]
 	vzeroupper
 	leave
 	ret
 	.balign 4
-.Ltasor_timed_kernel_13:
+.Ltasor_timed_kernel_11:
 	.long 0x3F000000
 	.balign 32
 .Ltasor_timed_kernel_14:
 	.long 0xFFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFF, 0x0, 0x0
 	.balign 4
-.Ltasor_timed_kernel_25:
+.Ltasor_timed_kernel_23:
 	.long 0x3F000000
 	.balign 32
 .Ltasor_timed_kernel_26:
 	.long 0xFFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFF, 0x0, 0x0, 0x0, 0x0
 	.intel_syntax noprefix
 	.text
-	.globl tasor_part_ac38e6b6a5cf01fa
-	.type tasor_part_ac38e6b6a5cf01fa, @function
+	.globl tasor_part_bd2988562dfa20a2
+	.type tasor_part_bd2988562dfa20a2, @function
 	.p2align 4
-tasor_part_ac38e6b6a5cf01fa:
+tasor_part_bd2988562dfa20a2:
 	push rbp
 	mov rbp, rsp
 	sub rsp, 136
@@ -390,30 +390,30 @@ tasor_part_ac38e6b6a5cf01fa:
 	mov qword ptr [rbp - 64], rdx
 	imul rax, qword ptr [rbp - 64], 4
 	mov qword ptr [rbp - 72], rax
+	vxorps ymm15, ymm15, ymm15
 	mov rdi, qword ptr [rbp - 48]
 	cmp qword ptr [rbp - 56], 0
-	jle .Ltasor_part_ac38e6b6a5cf01fa_2
+	jle .Ltasor_part_bd2988562dfa20a2_2
 	mov rax, qword ptr [rbp - 56]
 	mov rsi, rax
 	.p2align 4
-.Ltasor_part_ac38e6b6a5cf01fa_1:
-	vxorps ymm0, ymm0, ymm0
-	vmovups [rdi + 0], xmm0
-	vextractf128 xmm1, ymm0, 1
+.Ltasor_part_bd2988562dfa20a2_1:
+	vmovups [rdi + 0], xmm15
+	vextractf128 xmm1, ymm15, 1
 	vmovlps qword ptr [rdi + 16], xmm1
 	vextractps dword ptr [rdi + 24], xmm1, 2
 	add rdi, qword ptr [rbp - 72]
 	dec rsi
-	jne .Ltasor_part_ac38e6b6a5cf01fa_1
-.Ltasor_part_ac38e6b6a5cf01fa_2:
+	jne .Ltasor_part_bd2988562dfa20a2_1
+.Ltasor_part_bd2988562dfa20a2_2:
 	vzeroupper
 	leave
 	ret
 
-	.globl tasor_part_e3b697eed1310291
-	.type tasor_part_e3b697eed1310291, @function
+	.globl tasor_part_d207d4a36b25eb8b
+	.type tasor_part_d207d4a36b25eb8b, @function
 	.p2align 4
-tasor_part_e3b697eed1310291:
+tasor_part_d207d4a36b25eb8b:
 	push rbp
 	mov rbp, rsp
 	sub rsp, 544
@@ -449,6 +449,7 @@ tasor_part_e3b697eed1310291:
 	imul rcx, qword ptr [rbp + 88], 4
 	add rax, rcx
 	mov qword ptr [rbp - 136], rax
+	vbroadcastss ymm15, dword ptr [rip + .Ltasor_part_d207d4a36b25eb8b_1]
 	mov rdi, qword ptr [rbp - 72]
 	mov r8, qword ptr [rbp - 112]
 	mov rax, qword ptr [rbp - 120]
@@ -458,7 +459,7 @@ tasor_part_e3b697eed1310291:
 	mov rax, qword ptr [rbp - 80]
 	mov qword ptr [rbp - 160], rax
 	mov rsi, 6
-.Ltasor_part_e3b697eed1310291_1:
+.Ltasor_part_d207d4a36b25eb8b_2:
 	vxorps ymm0, ymm0, ymm0
 	vxorps ymm1, ymm1, ymm1
 	vxorps ymm2, ymm2, ymm2
@@ -470,30 +471,30 @@ tasor_part_e3b697eed1310291:
 	mov rbx, qword ptr [rbp - 144]
 	mov r12, qword ptr [rbp - 64]
 	mov r9, 6
-.Ltasor_part_e3b697eed1310291_3:
+.Ltasor_part_d207d4a36b25eb8b_4:
 	mov r14, r11
 	mov r13, 1
 	.p2align 4
-.Ltasor_part_e3b697eed1310291_5:
+.Ltasor_part_d207d4a36b25eb8b_6:
 	prefetcht0 [r14 + 0]
 	add r14, 4
 	dec r13
-	jne .Ltasor_part_e3b697eed1310291_5
-.Ltasor_part_e3b697eed1310291_6:
+	jne .Ltasor_part_d207d4a36b25eb8b_6
+.Ltasor_part_d207d4a36b25eb8b_7:
 	mov r14, rbx
 	mov r13, 1
 	.p2align 4
-.Ltasor_part_e3b697eed1310291_7:
+.Ltasor_part_d207d4a36b25eb8b_8:
 	prefetcht0 [r14 + 0]
 	add r14, 4
 	dec r13
-	jne .Ltasor_part_e3b697eed1310291_7
-.Ltasor_part_e3b697eed1310291_8:
+	jne .Ltasor_part_d207d4a36b25eb8b_8
+.Ltasor_part_d207d4a36b25eb8b_9:
 	mov r14, r10
 	mov r15, r12
 	mov r13, 5
 	.p2align 4
-.Ltasor_part_e3b697eed1310291_9:
+.Ltasor_part_d207d4a36b25eb8b_10:
 	vmovups ymm6, [r15 + 0]
 	vbroadcastss ymm7, dword ptr [r14 + 0]
 	vfmadd231ps ymm0, ymm7, ymm6
@@ -510,15 +511,15 @@ tasor_part_e3b697eed1310291:
 	add r15, 32
 	add r14, 24
 	dec r13
-	jne .Ltasor_part_e3b697eed1310291_9
-.Ltasor_part_e3b697eed1310291_10:
+	jne .Ltasor_part_d207d4a36b25eb8b_10
+.Ltasor_part_d207d4a36b25eb8b_11:
 	add r11, 4
 	add rbx, 4
 	add r12, 160
 	add r10, 120
 	dec r9
-	jne .Ltasor_part_e3b697eed1310291_3
-.Ltasor_part_e3b697eed1310291_4:
+	jne .Ltasor_part_d207d4a36b25eb8b_4
+.Ltasor_part_d207d4a36b25eb8b_5:
 	mov r9, qword ptr [rbp - 96]
 	vmovups [r9 + 0], ymm0
 	vmovups [r9 + 32], ymm1
@@ -531,10 +532,9 @@ tasor_part_e3b697eed1310291:
 	mov rbx, qword ptr [rbp - 160]
 	mov r9, 6
 	.p2align 4
-.Ltasor_part_e3b697eed1310291_11:
+.Ltasor_part_d207d4a36b25eb8b_12:
 	vbroadcastss ymm0, dword ptr [r10 + 0]
-	vbroadcastss ymm1, dword ptr [rip + .Ltasor_part_e3b697eed1310291_13]
-	vmulps ymm0, ymm0, ymm1
+	vmulps ymm0, ymm0, ymm15
 	vbroadcastss ymm1, dword ptr [r11 + 0]
 	vaddps ymm0, ymm0, ymm1
 	vextractps dword ptr [rbx + 0], xmm0, 0
@@ -542,16 +542,16 @@ tasor_part_e3b697eed1310291:
 	add r11, 4
 	add rbx, 4
 	dec r9
-	jne .Ltasor_part_e3b697eed1310291_11
-.Ltasor_part_e3b697eed1310291_12:
+	jne .Ltasor_part_d207d4a36b25eb8b_12
+.Ltasor_part_d207d4a36b25eb8b_13:
 	add r8, 24
 	add qword ptr [rbp - 144], 24
 	add rdi, 720
 	add qword ptr [rbp - 152], 24
 	add qword ptr [rbp - 160], 24
 	dec rsi
-	jne .Ltasor_part_e3b697eed1310291_1
-.Ltasor_part_e3b697eed1310291_2:
+	jne .Ltasor_part_d207d4a36b25eb8b_2
+.Ltasor_part_d207d4a36b25eb8b_3:
 	vxorps ymm0, ymm0, ymm0
 	vxorps ymm1, ymm1, ymm1
 	vxorps ymm2, ymm2, ymm2
@@ -561,30 +561,30 @@ tasor_part_e3b697eed1310291:
 	mov r9, qword ptr [rbp - 136]
 	mov r10, qword ptr [rbp + 32]
 	mov rsi, 5
-.Ltasor_part_e3b697eed1310291_14:
+.Ltasor_part_d207d4a36b25eb8b_14:
 	mov rbx, r8
 	mov r11, 1
 	.p2align 4
-.Ltasor_part_e3b697eed1310291_16:
+.Ltasor_part_d207d4a36b25eb8b_16:
 	prefetcht0 [rbx + 0]
 	add rbx, 4
 	dec r11
-	jne .Ltasor_part_e3b697eed1310291_16
-.Ltasor_part_e3b697eed1310291_17:
+	jne .Ltasor_part_d207d4a36b25eb8b_16
+.Ltasor_part_d207d4a36b25eb8b_17:
 	mov rbx, r9
 	mov r11, 1
 	.p2align 4
-.Ltasor_part_e3b697eed1310291_18:
+.Ltasor_part_d207d4a36b25eb8b_18:
 	prefetcht0 [rbx + 0]
 	add rbx, 4
 	dec r11
-	jne .Ltasor_part_e3b697eed1310291_18
-.Ltasor_part_e3b697eed1310291_19:
+	jne .Ltasor_part_d207d4a36b25eb8b_18
+.Ltasor_part_d207d4a36b25eb8b_19:
 	mov rbx, rdi
 	mov r12, r10
 	mov r11, 6
 	.p2align 4
-.Ltasor_part_e3b697eed1310291_20:
+.Ltasor_part_d207d4a36b25eb8b_20:
 	vmovups ymm4, [r12 + 0]
 	vbroadcastss ymm5, dword ptr [rbx + 0]
 	vfmadd231ps ymm0, ymm5, ymm4
@@ -597,29 +597,29 @@ tasor_part_e3b697eed1310291:
 	add r12, 32
 	add rbx, 24
 	dec r11
-	jne .Ltasor_part_e3b697eed1310291_20
-.Ltasor_part_e3b697eed1310291_21:
+	jne .Ltasor_part_d207d4a36b25eb8b_20
+.Ltasor_part_d207d4a36b25eb8b_21:
 	add r8, 4
 	add r9, 4
 	add r10, 192
 	add rdi, 144
 	dec rsi
-	jne .Ltasor_part_e3b697eed1310291_14
-.Ltasor_part_e3b697eed1310291_15:
+	jne .Ltasor_part_d207d4a36b25eb8b_14
+.Ltasor_part_d207d4a36b25eb8b_15:
 	mov rsi, qword ptr [rbp - 104]
 	vmovups [rsi + 0], ymm0
 	vmovups [rsi + 32], ymm1
 	vmovups [rsi + 64], ymm2
 	vmovups [rsi + 96], ymm3
+	vbroadcastss ymm15, dword ptr [rip + .Ltasor_part_d207d4a36b25eb8b_1]
 	mov rdi, qword ptr [rbp - 104]
 	mov r8, qword ptr [rbp + 56]
 	mov r9, qword ptr [rbp + 48]
 	mov rsi, 4
 	.p2align 4
-.Ltasor_part_e3b697eed1310291_22:
+.Ltasor_part_d207d4a36b25eb8b_22:
 	vbroadcastss ymm0, dword ptr [rdi + 0]
-	vbroadcastss ymm1, dword ptr [rip + .Ltasor_part_e3b697eed1310291_13]
-	vmulps ymm0, ymm0, ymm1
+	vmulps ymm0, ymm0, ymm15
 	vbroadcastss ymm1, dword ptr [r8 + 0]
 	vaddps ymm0, ymm0, ymm1
 	vextractps dword ptr [r9 + 0], xmm0, 0
@@ -627,8 +627,8 @@ tasor_part_e3b697eed1310291:
 	add r8, 4
 	add r9, 4
 	dec rsi
-	jne .Ltasor_part_e3b697eed1310291_22
-.Ltasor_part_e3b697eed1310291_23:
+	jne .Ltasor_part_d207d4a36b25eb8b_22
+.Ltasor_part_d207d4a36b25eb8b_23:
 	mov rbx, qword ptr [rbp - 8]
 	mov r12, qword ptr [rbp - 16]
 	mov r13, qword ptr [rbp - 24]
@@ -638,7 +638,7 @@ tasor_part_e3b697eed1310291:
 	leave
 	ret
 	.balign 4
-.Ltasor_part_e3b697eed1310291_13:
+.Ltasor_part_d207d4a36b25eb8b_1:
 	.long 0x3F000000
 
 	.section .note.GNU-stack, "", @progbits
