@@ -407,6 +407,13 @@ def has_parallel_loop(body: tuple[Stmt, ...]) -> bool:
     )
 
 
+def is_hint(statement: Stmt) -> bool:
+    """Whether a statement is nothing but hints."""
+    return isinstance(statement, Prefetch) or (
+        isinstance(statement, For) and all(map(is_hint, statement.body))
+    )
+
+
 def statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
     """Every statement in a block, outer before inner."""
     for statement in body:

@@ -1,11 +1,12 @@
 """Frames in assembly: loops around calls are so little that no compiler is needed for them.
 
-What it does: writes a kernel of which calls of functions are left, and what is around them, as a
-function in the assembly of x86-64 for the calling convention of System V, which an assembler is
-done with in a tenth of the time that the compiler takes without any passes. Every number is in
-memory, and every term is computed where it stands, as that compiler does: a frame is little beside
-what it calls. What it does not: stores of elements, vectors, or anything else that a compiler is
-better at (such a kernel has no assembly), and to assemble it.
+What it does: writes a kernel of which calls of functions are left, statements on vectors that are
+worth no call (`vector_assembly`), and what is around them, as a function in the assembly of x86-64
+for the calling convention of System V, which an assembler is done with in a tenth of the time that
+the compiler takes without any passes. Around calls every number is in memory, and every term is
+computed where it stands, as that compiler does: a frame is little beside what it calls. What it
+does not: anything else, which a compiler is better at (such a kernel has no assembly), and to
+assemble it.
 
 The meaning of every statement is that of `emit_statements`, which prints the same kernel as C.
 """
@@ -42,6 +43,7 @@ from tensorgen.loop import (
     Stmt,
     TransposeBlock,
     has_parallel_loop,
+    is_hint,
     shared_as_one,
     statements,
 )
@@ -63,7 +65,7 @@ from tensorgen.tune.frame_calls import (
     WAIT_FOR_TEAM,
 )
 from tensorgen.tune.part_assembly import AssembledFunction, assembled_part
-from tensorgen.tune.vector_assembly import is_hint, is_on_vectors, write_vectors
+from tensorgen.tune.vector_assembly import is_on_vectors, write_vectors
 
 _MOST_IN_MEMORY = 64
 """Room for arguments."""

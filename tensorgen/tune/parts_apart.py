@@ -31,6 +31,7 @@ from tensorgen.loop import (
     VectorApply,
     VectorLoad,
     VectorStore,
+    is_hint,
     statements,
 )
 from tensorgen.tune.outline import outlined
@@ -126,7 +127,7 @@ def _shared(loop: For, nested: int, buffers: Mapping[int, Buffer], worth: bool) 
 def _sums_apart(declare: Declare, buffers: Mapping[int, Buffer], worth: bool) -> tuple[Stmt, ...]:
     """What is done with registers, between what is done without them: hints in front, and what
     becomes of the sums behind, in the array that they are left in."""
-    start = next((n for n, s in enumerate(declare.body) if not _is_hint(s)), len(declare.body))
+    start = next((n for n, s in enumerate(declare.body) if not is_hint(s)), len(declare.body))
     before, block = declare.body[:start], declare.body[start:]
     array = block[-1] if block else None
     behind: tuple[Stmt, ...] = ()
@@ -145,12 +146,6 @@ def _sums_apart(declare: Declare, buffers: Mapping[int, Buffer], worth: bool) ->
 def _is_on_registers(statement: Stmt) -> bool:
     return isinstance(
         statement, Fill | VectorLoad | VectorStore | MultiplyAdd | VectorApply | TransposeSums
-    )
-
-
-def _is_hint(statement: Stmt) -> bool:
-    return isinstance(statement, Prefetch) or (
-        isinstance(statement, For) and all(map(_is_hint, statement.body))
     )
 
 

@@ -1,15 +1,14 @@
 """Statements on vectors in assembly: what names its registers already has little left to compile.
 
 What it does: writes loops, conditions and statements on vectors as the assembly of x86-64 into a
-function. Statements name as many registers as there are, and an instruction stands for nearly each
-of them; a compiler took ten times as long to come to the same. What it does not: elements that are
-stored by terms, and anything else that is not on vectors.
+function, by a plan (`vector_plan`). Statements name as many registers as there are, and an
+instruction stands for nearly each of them; a compiler took ten times as long to come to the same.
+What it does not: anything that is not on vectors, or a loop over lanes that stores terms.
 
 The meaning of every statement is that of `emit_statements`, which prints the same as C.
 
-Where a stream begins (`streams`) is a word in memory, one for each loop that it moves along; in
-innermost loops, where the time is spent, it is a register, as are the distances of rows and the
-loop's variable.
+Streams begin in words of memory. A loop holds registers for those that it moves, an innermost one
+for whatever it uses, and for its variable, as long as there are any: loops inside come first.
 """
 
 from __future__ import annotations
@@ -17,8 +16,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from functools import partial
-from itertools import chain
 
 from tensorgen.expr import Apply, Axis, Expr, Load, free_axes
 from tensorgen.loop import (
@@ -41,28 +38,20 @@ from tensorgen.loop import (
 from tensorgen.simplify import Affine, affine
 from tensorgen.target import Isa
 from tensorgen.tune.assembly_page import AssemblyPage, NoAssembly
-from tensorgen.tune.streams import ELEMENT_BYTES, Access, Multiple, Streams, checked, streams_of
+from tensorgen.tune.streams import ELEMENT_BYTES, Multiple, checked
+from tensorgen.tune.vector_plan import VectorPlan, planned
 from tensorgen.tune.vector_steps import (
     Mark,
     Plain,
     SpreadStore,
     Step,
     Steps,
-    given_registers,
-    loads_inside,
-    steps_in_front,
-    steps_of,
 )
 from tensorgen.tune.x86_vectors import (
     Constants,
     VectorInstructions,
-    folds,
-    has_vectors,
     mask_registers,
-    needs_of,
-    register_count,
     vector,
-    widest,
 )
 
 _FREE = ("rsi", "rdi", "r8", "r9", "r10", "r11", "rbx", "r12", "r13", "r14", "r15")
@@ -90,13 +79,6 @@ def is_on_vectors(statement: Stmt) -> bool:
             return isinstance(statement, Plain)
 
 
-def is_hint(statement: Stmt) -> bool:
-    """Whether a statement is, or has in it, nothing but hints."""
-    return isinstance(statement, Prefetch) or (
-        isinstance(statement, For) and all(map(is_hint, statement.body))
-    )
-
-
 def write_vectors(
     page: AssemblyPage,
     isa: Isa,
@@ -110,90 +92,16 @@ def write_vectors(
     `numbers` are the positions of axes that the page knows, and `counts` has that of the number
     that says how often a loop runs, by the loop's axis, if that is not its extent. Buffers that are
     `alike` may have elements in common. Raises NoAssembly."""
-    if not has_vectors(isa):
-        raise NoAssembly
-    steps = steps_of(body, widest(isa), partial(needs_of, isa))
-    accesses = {
-        number: access
-        for number, step in enumerate(steps.line)
-        if step.mark is Mark.DO and (access := _access(step)) is not None
-    }
-    streams = streams_of(accesses, numbers)
-    in_front = steps_in_front(
-        steps, partial(_loads_the_same, steps, streams, alike), partial(_filled, steps, streams)
-    )
-    together = chain(*in_front.values())
-    inside = loads_inside(steps, frozenset(chain(*together)), partial(folds, isa))
-    given = _given(isa, steps, inside)
-    in_front = _with_registers(isa, steps, in_front, given)
+    plan = planned(isa, body, numbers, alike)
     constants = Constants(page.label)
-    instructions = VectorInstructions(isa, constants, mask_registers(isa, steps.masks, given))
-    writer = _Vectors(page, steps, inside, given, instructions, streams, in_front, numbers, counts)
-    with page.arrays(steps.arrays) as local:
+    masks = mask_registers(isa, plan.steps.masks, plan.given)
+    writer = _Vectors(
+        page, plan, plan.steps, VectorInstructions(isa, constants, masks), numbers, counts
+    )
+    with page.arrays(plan.steps.arrays) as local:
         writer.write(lambda number: local.get(number) or arrays(number))
     page.behind += constants.lines()
     page.in_vectors = True
-
-
-def _with_registers(
-    isa: Isa,
-    steps: Steps,
-    in_front: Mapping[int, tuple[tuple[int, ...], ...]],
-    given: dict[int, int],
-) -> dict[int, tuple[tuple[int, ...], ...]]:
-    """What is done in front of loops, as far as there are registers that nobody was given."""
-    count = register_count(isa)
-    free = count - 1 - max(given.values(), default=-1)
-    found: dict[int, tuple[tuple[int, ...], ...]] = {}
-    for begin, groups in sorted(in_front.items()):
-        taken = sum(len(some) for loop, some in found.items() if begin < steps.ends[loop])
-        found[begin] = groups[: max(free - taken, 0)]
-        for register, group in enumerate(found[begin], taken + 1):
-            for number in group:
-                written = steps.line[number].written
-                assert written is not None, "what fills a register"
-                given[written] = count - register
-    return found
-
-
-def _filled(steps: Steps, streams: Streams, number: int) -> object:
-    """What a step fills a register with."""
-    statement = steps.line[number].statement
-    assert isinstance(statement, Fill), "a register is filled"
-    place = streams.places.get(number)
-    return statement.register.lanes, statement.value.digest if place is None else place
-
-
-def _loads_the_same(
-    steps: Steps, streams: Streams, alike: Set[int], number: int, begin: int
-) -> bool:
-    """Whether a step fills a register with the same in all turns of the loop that begins there."""
-    loop = steps.line[begin].statement
-    assert isinstance(loop, For), "a loop"
-    place = streams.places.get(number)
-    if place is None:
-        return True
-    stream = streams.streams[place.stream]
-    written = {
-        step.statement.buffer.number
-        for step in steps.line[begin : steps.ends[begin]]
-        if isinstance(step.statement, VectorStore | SpreadStore)
-    }
-    changed = stream.array in written or (stream.array in alike and written & alike)
-    return not stream.step(loop.axis.position) and not changed
-
-
-def _given(isa: Isa, steps: Steps, inside: Mapping[int, tuple[int, int]]) -> dict[int, int]:
-    """Vector registers; those of masks only if there are enough. Raises NoAssembly."""
-    count = register_count(isa)
-    given = None
-    if isa == "avx2" and steps.masks:
-        given = given_registers(steps, inside, count, masks=True)
-    if given is None:
-        given = given_registers(steps, inside, count, masks=False)
-    if given is None:
-        raise NoAssembly
-    return given
 
 
 @dataclass(slots=True)
@@ -207,16 +115,11 @@ class _Vectors:
     """
 
     page: AssemblyPage
+    plan: VectorPlan
     steps: Steps
-    inside: Mapping[int, tuple[int, int]]
-    given: Mapping[int, int]
     instructions: VectorInstructions
-    streams: Streams
-    in_front: Mapping[int, tuple[tuple[int, ...], ...]]
     numbers: Set[int]
     counts: Mapping[int, int]
-    _loop_behind: dict[int, int] = field(init=False)
-    _elsewhere: frozenset[int] = field(init=False)
     _valued: frozenset[int] = field(init=False)
     _operands: dict[int, str] = field(default_factory=dict)
     _multiples: dict[Multiple, str] = field(default_factory=dict)
@@ -227,11 +130,6 @@ class _Vectors:
 
     def write(self, arrays: Callable[[int], str]) -> None:
         """Everything. Raises NoAssembly."""
-        self._loop_behind = {
-            number: loop for loop, groups in self.in_front.items() for number in chain(*groups)
-        }
-        loads = (load for _, load in self.inside.values())
-        self._elsewhere = frozenset(chain(loads, self._loop_behind))
         self._valued = frozenset(
             axis.position
             for step in self.steps.line
@@ -246,7 +144,7 @@ class _Vectors:
 
     def _begin_streams(self, arrays: Callable[[int], str]) -> None:
         """The words in which streams begin, and in which are distances and steps, in bytes."""
-        for number, stream in enumerate(self.streams.streams):
+        for number, stream in enumerate(self.plan.streams.streams):
             word = arrays(stream.array)
             if stream.begin:
                 self.page.line(f"mov rax, {word}")
@@ -260,7 +158,7 @@ class _Vectors:
             for _, steps in stream.moves:
                 for step in steps:
                     self._multiple(step)
-        for place in self.streams.places.values():
+        for place in self.plan.streams.places.values():
             if place.rows and place.apart not in self._operands:
                 self._operands[place.apart] = self._multiple((place.apart, 1))
 
@@ -314,7 +212,7 @@ class _Vectors:
             step = self.steps.line[number]
             match step.mark:
                 case Mark.DO:
-                    if number not in self._elsewhere:
+                    if number not in self.plan.elsewhere:
                         self._do(number)
                 case Mark.LOOP:
                     self._loop(number, step.statement)
@@ -377,7 +275,7 @@ class _Vectors:
         if number is None and axis.extent == 0:
             raise NoAssembly
         self._near.clear()
-        for first, *_ in self.in_front.get(begin, ()):
+        for first, *_ in self.plan.in_front.get(begin, ()):
             self._do(first)
         self._near.clear()
         before = dict(self._operands), self._held
@@ -471,8 +369,8 @@ class _Vectors:
         return {
             key: step
             for key in self._used(begin, end)
-            if key < len(self.streams.streams)
-            and (step := self.streams.streams[key].step(loop.axis.position))
+            if key < len(self.plan.streams.streams)
+            and (step := self.plan.streams.streams[key].step(loop.axis.position))
         }
 
     def _in_word(self, key: int) -> bool:
@@ -483,9 +381,9 @@ class _Vectors:
         if begin not in self._uses:
             found = self._uses[begin] = Counter()
             for number in range(begin, end):
-                place = self.streams.places.get(number)
+                place = self.plan.streams.places.get(number)
                 # What is done in front of a loop, or of one around it, needs no address in it.
-                in_front = self._loop_behind.get(number, end) <= begin
+                in_front = self.plan.loop_behind.get(number, end) <= begin
                 if place is not None and not in_front:
                     found[place.stream] += 1
                     if place.rows:
@@ -504,7 +402,7 @@ class _Vectors:
 
     def _address(self, number: int, behind: int = 0) -> str:
         """The address of a step's element, so many bytes behind it."""
-        place = self.streams.places[number]
+        place = self.plan.streams.places[number]
         base = self._near_register(place.stream)
         offset = checked(place.behind + behind)
         if not place.rows:
@@ -531,7 +429,7 @@ class _Vectors:
     # Statements
 
     def _instructions(self, number: int, step: Step) -> Iterator[str]:
-        given = self.given
+        given = self.plan.given
         match step.statement:
             case MultiplyAdd(target=target) as statement:
                 assert step.written is not None, "sums are written"
@@ -578,7 +476,7 @@ class _Vectors:
 
     def _both(self, number: int, step: Step, lanes: int) -> list[str]:
         """The two operands of a step, one of which it may load itself."""
-        place, load = self.inside.get(number, (None, 0))
+        place, load = self.plan.inside.get(number, (None, 0))
         found = []
         for position, register in enumerate(step.reads[:2]):
             if position == place:
@@ -586,7 +484,7 @@ class _Vectors:
                 assert isinstance(statement, Plain), "a load"
                 found.append(self.instructions.memory_operand(statement, self._address(load)))
             else:
-                found.append(vector(self.given[register], lanes))
+                found.append(vector(self.plan.given[register], lanes))
         return found
 
 
@@ -602,18 +500,5 @@ def _differences(condition: Expr) -> list[Affine] | None:
             if not all(isinstance(atom, Axis) for atom, _ in found.terms):
                 return None
             return [Affine(found.terms, found.constant - (condition.op.name == "lt"))]
-        case _:
-            return None
-
-
-def _access(step: Step) -> Access | None:
-    """What a step reads or writes in an array."""
-    match step.statement:
-        case VectorLoad(buffer=buffer, index=index) | VectorStore(buffer=buffer, index=index):
-            return Access(buffer.number, index, step.known)
-        case Fill(value=Load(operand=operand, indices=(index,))):
-            return Access(operand, index, step.known)
-        case SpreadStore(buffer=buffer, index=index) | Prefetch(buffer=buffer, index=index):
-            return Access(buffer.number, index, step.known)
         case _:
             return None

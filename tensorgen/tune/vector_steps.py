@@ -1,20 +1,17 @@
-"""Statements on vector registers in a line, and which register of the machine each one is in.
+"""Statements on vector registers in a line, whatever is around them.
 
 What it does: lays loops and conditions around statements on vectors out as steps, one behind the
-other, in which every declared register has a number of its own; finds loads that instructions can
-do themselves; and gives registers of the machine away by where the declared ones are first and last
-needed. What it does not: know any instruction.
+other, in which every declared register has a number of its own, and a new one whenever it is
+written; loops over lanes become the same steps. What it does not: leave any out (`vector_loads`),
+give away registers of the machine (`vector_registers`), or know any instruction.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from heapq import heappop, heappush
 from math import isnan
-from typing import assert_never
 
 from tensorgen.expr import Apply, Axis, Const, Expr, Load
 from tensorgen.loop import (
@@ -128,7 +125,7 @@ def steps_of(body: Sequence[Stmt], lanes: int, needs: Callable[[Plain], Needs]) 
 def _with_registers_renamed(line: Sequence[Step], number: Callable[[], int]) -> list[Step]:
     """Steps in which a register that no block reads from outside has another number whenever it is
     written: what it had before does not matter."""
-    outside = _read_before_written(line)
+    outside = read_before_written(line)
     names: dict[int, int] = {}
     found = []
     for step in line:
@@ -342,99 +339,7 @@ def _without_nan(operation: str, left: Expr, right: Expr) -> tuple[str, Expr, Ex
     return operation, left, right
 
 
-def steps_in_front(
-    steps: Steps, same: Callable[[int, int], bool], value: Callable[[int], object]
-) -> dict[int, tuple[tuple[int, ...], ...]]:
-    """By the begins of loops the steps in them that fill registers anew in each turn with what they
-    have already, those together that fill them with the same `value`. `same` tells of a step and a
-    loop that it does so. What conditions are around stays where it is."""
-    outside = _read_before_written(steps.line)
-    writes = Counter(step.written for step in steps.line)
-    found: dict[int, dict[object, list[int]]] = {}
-    around: list[int | None] = []
-    for number, step in enumerate(steps.line):
-        match step.mark:
-            case Mark.LOOP:
-                around.append(number)
-            case Mark.IF | Mark.ELSE:
-                around.append(None)
-            case Mark.END:
-                around.pop()
-            case Mark.DO if isinstance(step.statement, Fill) and writes[step.written] == 1:
-                outermost = None
-                for loop in reversed(around):
-                    if loop is None or step.written in outside or not same(number, loop):
-                        break
-                    outermost = loop
-                if outermost is not None:
-                    alike = found.setdefault(outermost, {})
-                    alike.setdefault(value(number), []).append(number)
-            case Mark.DO:
-                pass
-            case _:
-                assert_never(step.mark)
-    return {loop: tuple(map(tuple, alike.values())) for loop, alike in found.items()}
-
-
-def loads_inside(
-    steps: Steps, apart: Set[int], folds: Callable[[Plain, Plain], Sequence[int]]
-) -> dict[int, tuple[int, int]]:
-    """Which steps do a load themselves: by the number of such a step the place of the load among
-    what it reads, and the number of the step that loads, which is nothing more. `folds` says at
-    which of these places a statement can do another's load; those `apart` are left as they are."""
-    found: dict[int, tuple[int, int]] = {}
-    # The load of each register whose readers are not all known, and these, with the place.
-    loads: dict[int, tuple[int, list[tuple[int, int]]]] = {}
-    outside = _read_before_written(steps.line)
-
-    def settle(register: int) -> None:
-        load, readers = loads.pop(register)
-        if len(readers) == 1:
-            ((reader, place),) = readers
-            does = folds(_plain(steps.line[reader].statement), _plain(steps.line[load].statement))
-            if reader not in found and place in does:
-                found[reader] = place, load
-
-    for number, step in enumerate(steps.line):
-        if step.mark is not Mark.DO:
-            for register in tuple(loads):
-                settle(register)
-            continue
-        if loads:
-            for place, register in enumerate(step.reads):
-                if register in loads:
-                    loads[register][1].append((number, place))
-            if isinstance(step.statement, VectorStore | SpreadStore):
-                # Who reads behind a store may read what it wrote.
-                for register in [r for r, (_, readers) in loads.items() if not readers]:
-                    del loads[register]
-        written = step.written
-        if written is not None:
-            if written in loads:
-                settle(written)
-            if _is_load(step.statement) and written not in outside and number not in apart:
-                loads[written] = number, []
-    for register in tuple(loads):
-        settle(register)
-    return found
-
-
-def _plain(statement: Stmt | SpreadStore) -> Plain:
-    assert isinstance(statement, Plain), "a step that does something"
-    return statement
-
-
-def _is_load(statement: Stmt | SpreadStore) -> bool:
-    match statement:
-        case VectorLoad(kept=kept):
-            return not kept
-        case Fill(value=Load()):
-            return True
-        case _:
-            return False
-
-
-def _read_before_written(line: Sequence[Step]) -> set[int]:
+def read_before_written(line: Sequence[Step]) -> set[int]:
     """Registers that somebody reads who has not seen them written since a block began or ended."""
     found: set[int] = set()
     written: set[int] = set()
@@ -448,82 +353,3 @@ def _read_before_written(line: Sequence[Step]) -> set[int]:
         if step.written is not None:
             written.add(step.written)
     return found
-
-
-def given_registers(
-    steps: Steps, inside: Mapping[int, tuple[int, int]], count: int, *, masks: bool
-) -> dict[int, int] | None:
-    """The machine's register of each declared one, of so many; None if there are not enough. Loads
-    that are `inside` other steps need none. Without `masks` these are in none."""
-    lives = _Lives(masks)
-    loads = {load for _, load in inside.values()}
-    for number, step in enumerate(steps.line):
-        if number not in loads:
-            lives.add(number, step, inside[number][0] if number in inside else None)
-    free = list(range(count))
-    taken: list[tuple[int, int]] = []  # until when, and which
-    found: dict[int, int] = {}
-    for register, first in sorted(lives.first.items(), key=lambda pair: pair[1]):
-        while taken and taken[0][0] < first:
-            heappush(free, heappop(taken)[1])
-        if not free:
-            return None
-        found[register] = heappop(free)
-        heappush(taken, (lives.last[register], found[register]))
-    return found
-
-
-@dataclass(slots=True)
-class _Lives:
-    """From where to where registers are needed: an even number where a step reads, the odd one
-    behind it where it writes."""
-
-    with_masks: bool
-    first: dict[int, int] = field(default_factory=dict)
-    last: dict[int, int] = field(default_factory=dict)
-    # Of each loop around, the function first: where it begins, and of the registers that it uses
-    # whether they have to last from one turn to the next: it reads what it has not written, or may
-    # not have.
-    loops: list[tuple[int, dict[int, bool]]] = field(default_factory=lambda: [(0, {})])
-    blocks: list[Mark] = field(default_factory=list)
-    conditions: int = 0
-
-    def add(self, number: int, step: Step, inside: int | None) -> None:
-        """The next step. What it reads at the place `inside`, it loads itself."""
-        place = 2 * number
-        match step.mark:
-            case Mark.DO:
-                end = place + 1 if step.long else place
-                for position, register in enumerate(step.reads):
-                    if position != inside:
-                        self._use(register, place, end, lasts=True)
-                if step.written is not None:
-                    self._use(step.written, place + 1, place + 1, lasts=self.conditions > 0)
-                for register in step.spare:
-                    self._use(register, place, place + 1, lasts=False)
-                if self.with_masks:
-                    for register in step.masks:
-                        # Loaded in front of everything.
-                        self._use(register, 0, place, lasts=True)
-            case Mark.LOOP:
-                self.loops.append((place, {}))
-                self.blocks.append(step.mark)
-            case Mark.IF | Mark.ELSE:
-                self.conditions += 1
-                self.blocks.append(step.mark)
-            case Mark.END if self.blocks.pop() is Mark.LOOP:
-                begin, used = self.loops.pop()
-                for register, lasts in used.items():
-                    if lasts:
-                        self.first[register] = min(self.first[register], begin)
-                        self.last[register] = place
-                    self.loops[-1][1].setdefault(register, lasts)
-            case Mark.END:
-                self.conditions -= 1
-            case _:
-                assert_never(step.mark)
-
-    def _use(self, register: int, begin: int, end: int, *, lasts: bool) -> None:
-        self.first[register] = min(self.first.get(register, begin), begin)
-        self.last[register] = end
-        self.loops[-1][1].setdefault(register, lasts)
