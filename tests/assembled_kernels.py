@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -43,14 +44,17 @@ class Frames:
         build = partial(build_library, target=HOST, threads=threads, cache=cache)
         team = frame_target(threads).team
         made = {function.name: function for entry in printed for function in entry.functions}
-        files = [frame_calls_file(HOST, threads, strict=False, team=team)]
-        if made:
-            files.append(functions_file(tuple(made.values()), HOST, strict=False))
         libraries = [build({"functions.c": apart_source(HOST.isa)})]
-        libraries += [build(file.sources, source_flags=file.source_flags) for file in files]
+        if made:
+            file = functions_file(tuple(made.values()), HOST, strict=False)
+            libraries.append(build(file.sources, source_flags=file.source_flags))
         for library in libraries:
             ctypes.CDLL(str(library), ctypes.RTLD_GLOBAL)
-        self._library = ctypes.CDLL(str(build(frames_file(printed).sources, libraries=())))
+        # Beside frames, and found there first: teams of another size may be in this process, too.
+        calls = frame_calls_file(HOST, threads, strict=False, team=team)
+        sources = {**frames_file(printed).sources, **calls.sources}
+        frames = build(sources, source_flags=calls.source_flags)
+        self._library = ctypes.CDLL(str(frames), os.RTLD_NOW | os.RTLD_DEEPBIND)
 
     def run(
         self, number: int, kernel: LoopKernel, inputs: Sequence[Array], calls: int = 1

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import ctypes
 import platform
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tensorgen.build import build_library, find_compiler, supports_openmp
 from tensorgen.expr import Axis, Expr, apply, const, maximum, minimum, select
 from tensorgen.loop import (
     Allocate,
@@ -31,22 +28,17 @@ from tensorgen.loop import (
 from tensorgen.loop_eval import run_kernel
 from tensorgen.lower import Lowered, lower
 from tensorgen.schedule import RegisterTile, VectorSource
-from tensorgen.scratch import copies_bytes
-from tensorgen.target import host_target
 from tensorgen.tune.candidate_source import (
     PrintedKernel,
-    frame_calls_file,
     frames_file,
-    function_name,
-    functions_file,
 )
 from tensorgen.tune.frame_assembly import AssembledFrame, FrameTarget, frame_kernel
-from tensorgen.tune.functions_apart import apart_source, functions_apart
+from tensorgen.tune.functions_apart import functions_apart
 from tensorgen.tune.parts_apart import with_parts_apart
 from tensorgen.types import Array, float32, int64
+from tests.assembled_kernels import HOST, Frames, frame_target
 from tests.contraction_tasks import matmul
 
-HOST = host_target()
 SIZE = 4096
 
 runs_here = pytest.mark.skipif(
@@ -113,9 +105,7 @@ class Frame:
 
 def frame_of(kernel: LoopKernel, threads: int) -> PrintedKernel | None:
     """The kernel as the tuner writes it; None if it cannot."""
-    team = threads > 1 and supports_openmp(find_compiler(HOST))
-    target = FrameTarget(HOST.isa, False, team, frozenset(functions_apart(HOST.isa)))
-    found = frame_kernel(kernel, "tasor_timed_kernel", target)
+    found = frame_kernel(kernel, "tasor_timed_kernel", frame_target(threads))
     return None if found is None else _printed(kernel, found)
 
 
@@ -127,26 +117,7 @@ def run_frame(kernel: LoopKernel, threads: int, cache: Path, calls: int = 1) -> 
     """What a frame leaves in its result, which is 0 at first."""
     printed = frame_of(kernel, threads)
     assert printed is not None
-    team = threads > 1 and supports_openmp(find_compiler(HOST))
-    build = partial(build_library, target=HOST, threads=threads, cache=cache)
-    files = (
-        frame_calls_file(HOST, threads, strict=False, team=team),
-        functions_file(printed.functions, HOST, strict=False),
-    )
-    libraries = [build({"functions.c": apart_source(HOST.isa)})]
-    libraries += [build(file.sources, source_flags=file.source_flags) for file in files]
-    for library in libraries:
-        ctypes.CDLL(str(library), ctypes.RTLD_GLOBAL)
-    frames = ctypes.CDLL(str(build(frames_file([printed, printed]).sources, libraries=())))
-    out = np.zeros(SIZE, np.float32)
-    arrays = [out]
-    arrays += [
-        np.zeros(copies_bytes(kernel, buffer, threads), np.uint8) for buffer in kernel.scratch
-    ]
-    pointers = (ctypes.c_void_p * len(arrays))(*(array.ctypes.data for array in arrays))
-    function = getattr(frames, function_name(printed.kernel))
-    function(ctypes.c_long(1), pointers, ctypes.c_long(1), ctypes.c_long(calls))
-    return out
+    return Frames([printed, printed], threads, cache).run(1, kernel, (), calls)[0]
 
 
 Term = Callable[[Axis, Axis], Expr]
