@@ -208,6 +208,17 @@ class AssemblyPage:
             raise NoAssembly
 
 
+def file_text(lines: Iterable[str]) -> str:
+    """A file of functions and of what is beside them."""
+    head = ("\t.intel_syntax noprefix", "\t.text")
+    return "\n".join((*head, *lines, '\t.section .note.GNU-stack, "", @progbits', ""))
+
+
+def export_lines(name: str) -> tuple[str, ...]:
+    """What stands in front of a function that other libraries call."""
+    return f"\t.globl {name}", f"\t.type {name}, @function"
+
+
 def address_of(place: str) -> str:
     """The brackets of a word in memory."""
     return place.removeprefix("qword ptr ")

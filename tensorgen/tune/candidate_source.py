@@ -89,7 +89,6 @@ def printed_kernel(
     fit."""
     lowered = lower(task, schedule)
     loops = with_parts_apart(lowered.kernel) if apart else lowered.kernel
-    frame = apart and is_frame(loops.body)
     if apart and frames is not None:
         assembled = frame_kernel(loops, _PLACEHOLDER, frames)
         if assembled is not None:
@@ -97,7 +96,7 @@ def printed_kernel(
                 lowered, assembled.kernel, frame=True, assembly=True, parts=assembled.parts
             )
     kernel = emit_kernel(loops, _PLACEHOLDER, Spelling(target.isa, strict), "", "")
-    return PrintedKernel(lowered, kernel, frame)
+    return PrintedKernel(lowered, kernel, frame=apart and is_frame(loops.body))
 
 
 def function_name(kernel: Kernel) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tensorgen.module_spec import Kernel
+from tensorgen.tune.assembly_page import export_lines, file_text
 
 FIRST_PART = "tasor_first_part"
 NEXT_PART = "tasor_next_part"
@@ -83,8 +84,6 @@ def frames_text(kernels: Sequence[Kernel], callers: Mapping[str, Kernel]) -> str
     """A file of frames, by their numbers. `callers` are the functions that have one of them called,
     `(long number, void **operands, long sets, long calls)`, each with a frame of its kind."""
     lines = [
-        "\t.intel_syntax noprefix",
-        "\t.text",
         *(kernel.text for kernel in kernels),
         "\t.balign 8",
         ".Lframes:",
@@ -96,8 +95,7 @@ def frames_text(kernels: Sequence[Kernel], callers: Mapping[str, Kernel]) -> str
     for name, kernel in callers.items():
         kind = (_TEAM if kernel.parallel else "") + (_TO_END if kernel.open_end else "")
         lines += [
-            f"\t.globl {name}",
-            f"\t.type {name}, @function",
+            *export_lines(name),
             f"{name}:",
             "\tmov r8, rcx",
             "\tmov rcx, rdx",
@@ -107,5 +105,4 @@ def frames_text(kernels: Sequence[Kernel], callers: Mapping[str, Kernel]) -> str
             "\tadd rdi, rax",
             f"\tjmp {_CALLS}{kind}@PLT",
         ]
-    lines += ['\t.section .note.GNU-stack, "", @progbits', ""]
-    return "\n".join(lines)
+    return file_text(lines)

@@ -16,7 +16,14 @@ from tensorgen.digest import content_digest
 from tensorgen.expr import Axis
 from tensorgen.loop import Buffer, LoopFunction
 from tensorgen.target import Isa
-from tensorgen.tune.assembly_page import ARGUMENT_REGISTERS, WORD, AssemblyPage, NoAssembly
+from tensorgen.tune.assembly_page import (
+    ARGUMENT_REGISTERS,
+    WORD,
+    AssemblyPage,
+    NoAssembly,
+    export_lines,
+    file_text,
+)
 from tensorgen.tune.vector_assembly import is_on_vectors, write_vectors
 
 _NAME = "tasor_part"
@@ -78,9 +85,7 @@ def _arguments(page: AssemblyPage, function: LoopFunction) -> dict[int, str]:
 
 def parts_text(functions: Sequence[AssembledFunction]) -> str:
     """A file of functions, for others to call."""
-    lines = ["\t.intel_syntax noprefix", "\t.text"]
+    lines: list[str] = []
     for function in functions:
-        name = function.name
-        lines += [f"\t.globl {name}", f"\t.type {name}, @function", "\t.p2align 4", function.text]
-    lines += ['\t.section .note.GNU-stack, "", @progbits', ""]
-    return "\n".join(lines)
+        lines += [*export_lines(function.name), "\t.p2align 4", function.text]
+    return file_text(lines)

@@ -3,7 +3,7 @@
 What it does: writes loops, conditions and statements on vectors as the assembly of x86-64 into a
 function, by a plan (`vector_plan`). Statements name as many registers as there are, and an
 instruction stands for nearly each of them; a compiler took ten times as long to come to the same.
-What it does not: anything that is not on vectors, or a loop over lanes that stores terms.
+Loops over lanes that store terms are written as vectors, too. What it does not: anything else.
 
 The meaning of every statement is that of `emit_statements`, which prints the same as C.
 
@@ -95,9 +95,8 @@ def write_vectors(
     plan = planned(isa, body, numbers, alike)
     constants = Constants(page.label)
     masks = mask_registers(isa, plan.steps.masks, plan.given)
-    writer = _Vectors(
-        page, plan, plan.steps, VectorInstructions(isa, constants, masks), numbers, counts
-    )
+    instructions = VectorInstructions(isa, constants, masks)
+    writer = _Vectors(page, plan, instructions, numbers, counts)
     with page.arrays(plan.steps.arrays) as local:
         writer.write(lambda number: local.get(number) or arrays(number))
     page.behind += constants.lines()
@@ -116,7 +115,6 @@ class _Vectors:
 
     page: AssemblyPage
     plan: VectorPlan
-    steps: Steps
     instructions: VectorInstructions
     numbers: Set[int]
     counts: Mapping[int, int]
@@ -127,6 +125,11 @@ class _Vectors:
     _uses: dict[int, Counter[int]] = field(default_factory=dict)
     _held: tuple[str, ...] = ()
     _near: dict[int, str] = field(default_factory=dict)
+
+    @property
+    def steps(self) -> Steps:
+        """Those of the plan."""
+        return self.plan.steps
 
     def write(self, arrays: Callable[[int], str]) -> None:
         """Everything. Raises NoAssembly."""
@@ -206,6 +209,7 @@ class _Vectors:
     # Steps
 
     def _block(self, begin: int, end: int) -> None:
+        """Steps in their order. Nothing is near where a block begins or ends."""
         self._near.clear()
         number = begin
         while number < end:
@@ -217,10 +221,8 @@ class _Vectors:
                 case Mark.LOOP:
                     self._loop(number, step.statement)
                     number = self.steps.ends[number]
-                    self._near.clear()
                 case Mark.IF:
                     number = self._if(number, step.statement)
-                    self._near.clear()
                 case _:
                     raise AssertionError("blocks nest")
             number += 1
@@ -274,10 +276,8 @@ class _Vectors:
         stop = str(axis.extent // by) if number is None else self.page.axes[number]
         if number is None and axis.extent == 0:
             raise NoAssembly
-        self._near.clear()
         for first, *_ in self.plan.in_front.get(begin, ()):
             self._do(first)
-        self._near.clear()
         before = dict(self._operands), self._held
         variable = self._begin_loop(begin, end)
         down = axis.position not in self._valued

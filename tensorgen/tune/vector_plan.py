@@ -61,9 +61,8 @@ def planned(isa: Isa, body: Sequence[Stmt], numbers: Set[int], alike: Set[int]) 
         if step.mark is Mark.DO and (access := _access(step)) is not None
     }
     streams = streams_of(accesses, numbers)
-    in_front = steps_in_front(
-        steps, partial(_loads_the_same, steps, streams, alike), partial(_filled, steps, streams)
-    )
+    same = partial(_loads_the_same, steps, streams, _written_in_loops(steps), alike)
+    in_front = steps_in_front(steps, same, partial(_filled, steps, streams))
     apart = frozenset(chain(*chain(*in_front.values())))
     inside = loads_inside(steps, apart, partial(folds, isa))
     given = _given(isa, steps, inside)
@@ -100,8 +99,26 @@ def _filled(steps: Steps, streams: Streams, number: int) -> object:
     return statement.register.lanes, statement.value.digest if place is None else place
 
 
+def _written_in_loops(steps: Steps) -> dict[int, frozenset[int]]:
+    """The arrays that loops write to, by the loops' begins."""
+    return {
+        begin: frozenset(
+            step.statement.buffer.number
+            for step in steps.line[begin:end]
+            if isinstance(step.statement, VectorStore | SpreadStore)
+        )
+        for begin, end in steps.ends.items()
+        if steps.line[begin].mark is Mark.LOOP
+    }
+
+
 def _loads_the_same(
-    steps: Steps, streams: Streams, alike: Set[int], number: int, begin: int
+    steps: Steps,
+    streams: Streams,
+    written_in_loops: Mapping[int, Set[int]],
+    alike: Set[int],
+    number: int,
+    begin: int,
 ) -> bool:
     """Whether a step fills a register with the same in all turns of the loop that begins there."""
     loop = steps.line[begin].statement
@@ -110,11 +127,7 @@ def _loads_the_same(
     if place is None:
         return True
     stream = streams.streams[place.stream]
-    written = {
-        step.statement.buffer.number
-        for step in steps.line[begin : steps.ends[begin]]
-        if isinstance(step.statement, VectorStore | SpreadStore)
-    }
+    written = written_in_loops[begin]
     changed = stream.array in written or (stream.array in alike and written & alike)
     return not stream.step(loop.axis.position) and not changed
 

@@ -14,6 +14,8 @@ from typing import assert_never
 
 import numpy as np
 
+from tensorgen.dialects import VectorDialect, vector_dialect
+from tensorgen.emit_vectors import mask_text
 from tensorgen.expr import Const, Load
 from tensorgen.loop import (
     Alternate,
@@ -32,8 +34,7 @@ from tensorgen.tune.vector_steps import NOTHING, LaneMask, Needs, Plain, SpreadS
 from tensorgen.types import float32
 
 _WIDTHS = {4: "x", 8: "y", 16: "z"}
-_ISA_LANES: dict[str, tuple[int, ...]] = {"avx2": (8, 4), "avx512": (16, 8, 4)}
-_REGISTERS = {"avx2": 16, "avx512": 32}
+_ISAS = ("avx2", "avx512")
 
 _MOST_MASKS = 6
 """Registers of masks under AVX-512 that stay as they are."""
@@ -57,17 +58,17 @@ _COMMUTE = frozenset(("add", "mul"))
 
 def has_vectors(isa: Isa) -> bool:
     """Whether there are instructions for this instruction set here."""
-    return isa in _ISA_LANES
+    return isa in _ISAS
 
 
 def widest(isa: Isa) -> int:
     """Lanes of the widest vectors."""
-    return _ISA_LANES[isa][0]
+    return _dialect(isa).lanes
 
 
 def register_count(isa: Isa) -> int:
     """Vector registers of the machine."""
-    return _REGISTERS[isa]
+    return _dialect(isa).registers
 
 
 def needs_of(isa: Isa, statement: Plain) -> Needs:
@@ -124,8 +125,14 @@ def needs_of(isa: Isa, statement: Plain) -> Needs:
 
 
 def _check(isa: Isa, register: Register) -> None:
-    if register.dtype != float32 or register.lanes not in _ISA_LANES[isa]:
+    if register.dtype != float32 or vector_dialect(isa, float32, register.lanes) is None:
         raise NoAssembly
+
+
+def _dialect(isa: Isa) -> VectorDialect:
+    found = vector_dialect(isa, float32)
+    assert found is not None, "there are vectors of float32"
+    return found
 
 
 def folds(isa: Isa, reader: Plain, load: Plain) -> Sequence[int]:
@@ -188,7 +195,7 @@ class VectorInstructions:
             if self.isa == "avx2":
                 yield f"vmovups {register}, {self.constants.place(_signs(lanes, read))}"
             else:
-                yield f"mov eax, {sum(1 << lane for lane in read)}"
+                yield f"mov eax, {mask_text(read)}"
                 yield f"kmovw {register}, eax"
 
     def loaded(self, load: VectorLoad, register: int, address: str) -> Iterator[str]:

@@ -58,9 +58,17 @@ SIZE = 400
 TWO_CALLS = 2
 
 assembles_here = pytest.mark.skipif(
-    platform.system() != "Linux" or HOST.architecture != "x86_64",
-    reason="frames are assembled on Linux on x86-64 alone",
+    platform.system() != "Linux" or HOST.isa not in ISAS,
+    reason="vectors are assembled on Linux, for AVX2 and AVX-512 alone",
 )
+
+LEFT_TO_COMPILERS = {
+    "functions": {"attention, whole vectors"},
+    "frames": {
+        "double", "convolution", "with a stride", "attention", "attention, whole vectors",
+    },
+}  # fmt: skip
+"""Tasks of which no kernel may be assembly: their elements or what is around their sums is not."""
 
 
 def runs_here(isa: Isa) -> None:
@@ -107,7 +115,8 @@ def test_kernels_compute_what_they_should(
             cases.append(Case(task, schedule, lower(task, schedule)))
             printed.append(entry)
     if not printed:
-        pytest.skip(f"{name}: nothing of it is assembly ({placed})")
+        assert name in LEFT_TO_COMPILERS[placed]
+        return
     frames = Frames(printed, threads, tmp_path)
     for number, case in enumerate(cases):
         operands = case.kernel_inputs(inputs)
@@ -137,7 +146,8 @@ def test_assemblers_take_kernels_for_other_machines(name: str, placed: str, tmp_
         ).assembly
     ]
     if not printed:
-        pytest.skip(f"{name}: nothing of it is assembly ({placed})")
+        assert name in LEFT_TO_COMPILERS[placed]
+        return
     assembled(str(next(iter(frames_file(printed).sources.values()))), tmp_path)
     parts = {part.name: part for entry in printed for part in entry.parts}
     assembled(parts_text(tuple(parts.values())), tmp_path)
