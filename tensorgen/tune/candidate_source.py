@@ -88,15 +88,16 @@ def printed_kernel(
     of the `frames` that are wanted so, and in C otherwise. Raises ScheduleError if they do not
     fit."""
     lowered = lower(task, schedule)
-    loops = with_parts_apart(lowered.kernel) if apart else lowered.kernel
+    spelling = Spelling(target.isa, strict)
+    loops = with_parts_apart(lowered.kernel, spelling) if apart else lowered.kernel
     if apart and frames is not None:
         assembled = frame_kernel(loops, _PLACEHOLDER, frames)
         if assembled is not None:
             return PrintedKernel(
                 lowered, assembled.kernel, frame=True, assembly=True, parts=assembled.parts
             )
-    kernel = emit_kernel(loops, _PLACEHOLDER, Spelling(target.isa, strict), "", "")
-    return PrintedKernel(lowered, kernel, frame=apart and is_frame(loops.body))
+    kernel = emit_kernel(loops, _PLACEHOLDER, spelling, "", "")
+    return PrintedKernel(lowered, kernel, frame=apart and is_frame(loops.body, spelling))
 
 
 def function_name(kernel: Kernel) -> str:

@@ -25,6 +25,7 @@ from tensorgen.emit_statements import function_text
 from tensorgen.expr import Axis, Const, Expr
 from tensorgen.lane_vectors import (
     STREAM_FUNCTION,
+    softmax_function,
     transpose_function,
     whole_transpose_function,
 )
@@ -39,6 +40,7 @@ from tensorgen.loop import (
     LoopKernel,
     LoopKind,
     Prefetch,
+    SoftmaxRows,
     Space,
     Stmt,
     TransposeBlock,
@@ -129,7 +131,7 @@ def _may_be_frame(statement: Stmt) -> bool:
             return all(map(_may_be_frame, body))
         case If(body=body, otherwise=otherwise):
             return all(map(_may_be_frame, body)) and all(map(_may_be_frame, otherwise))
-        case Call() | FilterTile() | TransposeBlock():
+        case Call() | FilterTile() | TransposeBlock() | SoftmaxRows():
             return True
         case _:
             return is_on_vectors(statement)
@@ -222,6 +224,8 @@ class _Frame:
                 self._call(statement)
             case TransposeBlock():
                 self._transpose(statement)
+            case SoftmaxRows():
+                self._softmax(statement)
             case FilterTile():
                 self._filter(statement)
             case Prefetch(buffer=buffer, index=index, later=later):
@@ -365,14 +369,28 @@ class _Frame:
         self._call_with(function.name, (*call.arrays, *call.numbers))
 
     def _transpose(self, block: TransposeBlock) -> None:
-        source, target = (block.source, block.index), (block.target, block.target_index)
         whole = whole_transpose_function(self.target.isa, block)
-        function = whole or transpose_function(self.target.isa, block)
-        if function is None or function not in self.target.functions:
-            raise NoAssembly
         rows, columns = ((), ()) if whole else ((block.rows,), (block.columns,))
-        arguments = (source, block.step, *rows, target, block.target_step, *columns)
-        self._call_with(function, arguments)
+        self._call_on_rows(
+            whole or transpose_function(self.target.isa, block), block, rows, columns
+        )
+
+    def _softmax(self, rows: SoftmaxRows) -> None:
+        function, width = softmax_function(self.target.isa, rows) or (None, 0)
+        self._call_on_rows(None if self.target.strict else function, rows, (rows.rows,), (width,))
+
+    def _call_on_rows(
+        self,
+        function: str | None,
+        rows: TransposeBlock | SoftmaxRows,
+        count: tuple[int, ...],
+        width: tuple[int, ...],
+    ) -> None:
+        """The call of a function of ours that takes rows from one place to another."""
+        if function not in self.target.functions:
+            raise NoAssembly
+        source, target = (rows.source, rows.index), (rows.target, rows.target_index)
+        self._call_with(function, (source, rows.step, *count, target, rows.target_step, *width))
 
     def _filter(self, tile: FilterTile) -> None:
         function = filter_function(tile.down, tile.across, tile.source.dtype.c_name, tile.lanes)

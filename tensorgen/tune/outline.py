@@ -5,8 +5,8 @@ of it. The function is told where the arrays begin that it reads and writes, how
 them, how often they run, and what conditions depend on besides: parts that differ in that alone are
 the same function. What it does not: choose parts, print functions or change what a kernel does.
 
-What transposes, folds lanes or calls something else stays where it is, and so does what has to do
-with variables around it.
+What folds lanes, transposes without sums or calls something else stays where it is, and so does
+what has to do with variables around it.
 """
 
 from __future__ import annotations
@@ -44,6 +44,8 @@ from tensorgen.loop import (
     Space,
     Stmt,
     Store,
+    TransposeBlock,
+    TransposeSums,
     VectorApply,
     VectorLoad,
     VectorStore,
@@ -145,7 +147,10 @@ class _Array:
 
 @dataclass(slots=True)
 class _Outline:
-    """A function in the making: its loops, and its numbers with what the caller gives for them."""
+    """A function in the making: its loops, and its numbers with what the caller gives for them.
+    Loops that are `written_out` are those of what functions of the library are for: they tell
+    nothing about the places that these are given.
+    """
 
     buffers: Mapping[int, Buffer]
     sizes: bool
@@ -154,9 +159,10 @@ class _Outline:
     locals: dict[Buffer, Buffer] = field(default_factory=dict)
     loops: dict[Axis, Axis] = field(default_factory=dict)
     counted: list[Axis] = field(default_factory=list)
+    written_out: set[Axis] = field(default_factory=set)
     numbers: dict[Axis, Expr] = field(default_factory=dict)
     known: dict[Expr, Axis] = field(default_factory=dict)
-    seen: dict[tuple[int, bool, bytes], tuple[_Access, int]] = field(default_factory=dict)
+    seen: dict[tuple[int, bool, bytes], tuple[_Access, int, Affine]] = field(default_factory=dict)
     offsets: dict[_Access, set[int]] = field(default_factory=dict)
     arrays: dict[_Access, _Array] = field(default_factory=dict)
 
@@ -240,10 +246,24 @@ class _Outline:
                     self._note_access(buffer, index)
                 case Prefetch(buffer=buffer, index=index):
                     self._note_access(buffer, index, hint=True)
+                case TransposeSums(block=block, rows=rows, rows_index=rows_index):
+                    self._note_access(block.source, block.index)
+                    self._note_access(block.target, block.target_index)
+                    self._note_access(rows, rows_index)
+                    self._note_written_out(statement.body)
                 case MultiplyAdd() | VectorApply() | Alternate():
                     pass
                 case _:
                     raise _Unfit
+
+    def _note_written_out(self, body: Sequence[Stmt]) -> None:
+        for loop in statements(tuple(body)):
+            if isinstance(loop, For) and loop.axis not in self.loops:
+                self.loops[loop.axis] = self._axis(f"i_{len(self.loops)}", loop.axis.extent)
+                self.written_out.add(loop.axis)
+        for statement in body:
+            inside = statement.body if isinstance(statement, TransposeBlock) else (statement,)
+            self._note(inside)
 
     def _note_loads(self, value: Expr) -> None:
         for load in loads(value):
@@ -254,15 +274,18 @@ class _Outline:
             return
         if buffer.space is Space.SCALAR:
             raise _Unfit
-        access, offset = self._access(buffer, index, hint)
+        access, offset, _ = self._access(buffer, index, hint)
         self.offsets.setdefault(access, set()).add(offset)
 
-    def _access(self, buffer: Buffer, index: Expr, hint: bool) -> tuple[_Access, int]:
-        """An access and the constant in its index."""
+    def _access(self, buffer: Buffer, index: Expr, hint: bool) -> tuple[_Access, int, Affine]:
+        """An access, the constant in its index, and what loops add that are written out."""
         key = buffer.number, hint, index.digest
         if key not in self.seen:
             form = affine(index)
-            self.seen[key] = _Access(buffer, hint, *self._parts(form)), form.constant
+            within = tuple(pair for pair in form.terms if pair[0] in self.written_out)
+            terms = tuple(pair for pair in form.terms if pair not in within)
+            access = _Access(buffer, hint, *self._parts(Affine(terms, form.constant)))
+            self.seen[key] = access, form.constant, Affine(within, 0)
         return self.seen[key]
 
     def _parts(
@@ -344,6 +367,13 @@ class _Outline:
                 array, place = self._place(buffer, _first_read(statement))
                 index = simplify(place - first) if first else place
                 return replace(statement, buffer=array, index=index)
+            case TransposeSums(block=block, rows=rows, rows_index=rows_index):
+                array, place = self._place(rows, rows_index)
+                body = self._moved(statement.body)
+                block = self._block_in_function(block)
+                return replace(statement, block=block, rows=array, rows_index=place, body=body)
+            case TransposeBlock():
+                return self._block_in_function(statement)
             case VectorStore() | Prefetch():
                 hint = isinstance(statement, Prefetch)
                 array, place = self._place(statement.buffer, statement.index, hint)
@@ -351,12 +381,21 @@ class _Outline:
             case _:
                 return statement
 
+    def _block_in_function(self, block: TransposeBlock) -> TransposeBlock:
+        source, index = self._place(block.source, block.index)
+        target, target_index = self._place(block.target, block.target_index)
+        return replace(
+            block, source=source, index=index, target=target, target_index=target_index,
+            body=self._moved(block.body),
+        )  # fmt: skip
+
     def _place(self, buffer: Buffer, index: Expr, hint: bool = False) -> tuple[Buffer, Expr]:
         if buffer in self.locals:
             return self.locals[buffer], self._term(index)
-        access, offset = self._access(buffer, index, hint)
+        access, offset, within = self._access(buffer, index, hint)
         array = self.arrays[access]
-        return array.buffer, array.at(offset)
+        place = array.at(offset)
+        return array.buffer, _sum(place, self._term(within.expr)) if within.terms else place
 
     def _term(self, term: Expr) -> Expr:
         """A value or a condition as it is in the function. Raises _Unfit."""

@@ -8,9 +8,11 @@ calls, which a compiler is done with soon. What it does not: compile anything.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import groupby
 
+from tensorgen.emit import Spelling
+from tensorgen.lane_vectors import softmax_function
 from tensorgen.loop import (
     Allocate,
     Buffer,
@@ -24,6 +26,7 @@ from tensorgen.loop import (
     LoopKind,
     MultiplyAdd,
     Prefetch,
+    SoftmaxRows,
     Stmt,
     Store,
     TransposeBlock,
@@ -47,100 +50,106 @@ _LANES = 16
 """So many elements that a loop stores are about as much work as a vector."""
 
 
-def with_parts_apart(kernel: LoopKernel) -> LoopKernel:
-    """The kernel, with calls in the place of its parts."""
+def with_parts_apart(kernel: LoopKernel, spelling: Spelling) -> LoopKernel:
+    """The kernel, to be printed so, with calls in the place of its parts."""
     allocated = (s.buffer for s in statements(kernel.body) if isinstance(s, Allocate))
     buffers = {buffer.number: buffer for buffer in (*kernel.parameters, *allocated)}
-    return replace(kernel, body=_within(kernel.body, buffers, worth=False))
+    return replace(kernel, body=_Parts(spelling, buffers).within(kernel.body, worth=False))
 
 
-def is_frame(body: tuple[Stmt, ...]) -> bool:
-    """Whether all that is left in a block are loops and conditions around calls."""
-    return all(map(_is_frame, body))
+def is_frame(body: tuple[Stmt, ...], spelling: Spelling) -> bool:
+    """Whether all that is left in a block, printed so, are loops and conditions around calls."""
+    return all(_is_frame(statement, spelling) for statement in body)
 
 
-def _is_frame(statement: Stmt) -> bool:
+def _is_frame(statement: Stmt, spelling: Spelling) -> bool:
     match statement:
         case For():
-            return is_frame(statement.body) or 0 < _stored(statement) < LEAST_STORES
+            return is_frame(statement.body, spelling) or 0 < _stored(statement) < LEAST_STORES
         case Allocate():
-            return is_frame(statement.body)
+            return is_frame(statement.body, spelling)
         case If():
-            return is_frame(statement.body) and is_frame(statement.otherwise)
+            return is_frame(statement.body, spelling) and is_frame(statement.otherwise, spelling)
+        case SoftmaxRows():
+            return not spelling.strict and softmax_function(spelling.isa, statement) is not None
         case Call() | FilterTile() | Prefetch() | TransposeBlock():
             return True
         case _:
             return False
 
 
-def _within(body: tuple[Stmt, ...], buffers: Mapping[int, Buffer], worth: bool) -> tuple[Stmt, ...]:
-    """A block with calls in the place of its parts; `worth` tells that even little is worth one,
-    since most parts of a block around it are more. Neighbours that are no parts are one together.
-    """
-    worth = worth or _work_of_each(body) >= LEAST_WORK
-    found: list[Stmt] = []
-    each = ((statement, _replaced(statement, buffers, worth)) for statement in body)
-    for is_done, group in groupby(each, key=lambda pair: is_frame(pair[1])):
-        pairs = tuple(group)
-        call: Call | None = None
-        if not is_done:
-            # Sums so short are not worth numbers for their sizes.
-            together = tuple(statement for statement, _ in pairs)
-            if worth or sum(map(_work, together)) >= LEAST_WORK:
-                call = outlined(together, buffers, sizes=False)
-        found += [s for _, replaced in pairs for s in replaced] if call is None else [call]
-    return tuple(found)
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """Looks for the parts of a kernel with these buffers."""
 
+    spelling: Spelling
+    buffers: Mapping[int, Buffer]
 
-def _replaced(statement: Stmt, buffers: Mapping[int, Buffer], worth: bool) -> tuple[Stmt, ...]:
-    match statement:
-        case Declare():
-            return _sums_apart(statement, buffers, worth)
-        case For(kind=LoopKind.PARALLEL, collapse=nested):
-            return (_shared(statement, nested, buffers, worth),)
-        case For() if (call := _stores_apart(statement, buffers)) is not None:
-            return (call,)
-        case For() | Allocate():
-            return (replace(statement, body=_within(statement.body, buffers, worth)),)
-        case If(body=body, otherwise=otherwise):
-            body, otherwise = (_within(block, buffers, worth) for block in (body, otherwise))
-            return (replace(statement, body=body, otherwise=otherwise),)
-        case _:
-            return (statement,)
+    def within(self, body: tuple[Stmt, ...], worth: bool) -> tuple[Stmt, ...]:
+        """A block with calls in the place of its parts; `worth` tells that even little is worth
+        one, since most parts of a block around it are more. Neighbours that are no parts are one
+        together."""
+        worth = worth or _work_of_each(body) >= LEAST_WORK
+        found: list[Stmt] = []
+        each = ((statement, self._replaced(statement, worth)) for statement in body)
+        for is_done, group in groupby(each, key=lambda pair: is_frame(pair[1], self.spelling)):
+            pairs = tuple(group)
+            call: Call | None = None
+            if not is_done:
+                # Sums so short are not worth numbers for their sizes.
+                together = tuple(statement for statement, _ in pairs)
+                if worth or sum(map(_work, together)) >= LEAST_WORK:
+                    call = outlined(together, self.buffers, sizes=False)
+            found += [s for _, replaced in pairs for s in replaced] if call is None else [call]
+        return tuple(found)
 
+    def _replaced(self, statement: Stmt, worth: bool) -> tuple[Stmt, ...]:
+        match statement:
+            case Declare():
+                return self._sums_apart(statement, worth)
+            case For(kind=LoopKind.PARALLEL, collapse=nested):
+                return (self._shared(statement, nested, worth),)
+            case For() if (call := self._stores_apart(statement)) is not None:
+                return (call,)
+            case For() | Allocate():
+                return (replace(statement, body=self.within(statement.body, worth)),)
+            case If(body=body, otherwise=otherwise):
+                body, otherwise = (self.within(block, worth) for block in (body, otherwise))
+                return (replace(statement, body=body, otherwise=otherwise),)
+            case _:
+                return (statement,)
 
-def _stores_apart(loop: For, buffers: Mapping[int, Buffer]) -> Call | None:
-    """The call of a loop that does nothing but store elements; None if it does more, or too
-    little."""
-    return outlined((loop,), buffers) if _stored(loop) >= LEAST_STORES else None
+    def _stores_apart(self, loop: For) -> Call | None:
+        """The call of a loop that does nothing but store elements; None if it does more, or too
+        little."""
+        return outlined((loop,), self.buffers) if _stored(loop) >= LEAST_STORES else None
 
+    def _shared(self, loop: For, nested: int, worth: bool) -> For:
+        """Nested loops that threads share as one: they stay."""
+        if nested == 1:
+            return replace(loop, body=self.within(loop.body, worth))
+        (inner,) = loop.body
+        assert isinstance(inner, For), "nested loops that are shared as one"
+        return replace(loop, body=(self._shared(inner, nested - 1, worth),))
 
-def _shared(loop: For, nested: int, buffers: Mapping[int, Buffer], worth: bool) -> For:
-    """Nested loops that threads share as one: they stay."""
-    if nested == 1:
-        return replace(loop, body=_within(loop.body, buffers, worth))
-    (inner,) = loop.body
-    assert isinstance(inner, For), "nested loops that are shared as one"
-    return replace(loop, body=(_shared(inner, nested - 1, buffers, worth),))
-
-
-def _sums_apart(declare: Declare, buffers: Mapping[int, Buffer], worth: bool) -> tuple[Stmt, ...]:
-    """What is done with registers, between what is done without them: hints in front, and what
-    becomes of the sums behind, in the array that they are left in."""
-    start = next((n for n, s in enumerate(declare.body) if not is_hint(s)), len(declare.body))
-    before, block = declare.body[:start], declare.body[start:]
-    array = block[-1] if block else None
-    behind: tuple[Stmt, ...] = ()
-    if isinstance(array, Allocate):
-        stores = [isinstance(statement, VectorStore) for statement in array.body]
-        end = (*stores, False).index(False)
-        block, behind = (*block[:-1], *array.body[:end]), array.body[end:]
-    part = replace(declare, body=block)
-    call = outlined((part,), buffers) if worth or _work(part) >= LEAST_WORK else None
-    if isinstance(array, Allocate) and not any(map(_is_on_registers, statements(behind))):
-        behind = behind if call is None else _within(behind, buffers, worth)
-        return (*before, replace(array, body=(call or part, *behind)))
-    return (declare,) if call is None or behind else (*before, call)
+    def _sums_apart(self, declare: Declare, worth: bool) -> tuple[Stmt, ...]:
+        """What is done with registers, between what is done without them: hints in front, and what
+        becomes of the sums behind, in the array that they are left in."""
+        start = next((n for n, s in enumerate(declare.body) if not is_hint(s)), len(declare.body))
+        before, block = declare.body[:start], declare.body[start:]
+        array = block[-1] if block else None
+        behind: tuple[Stmt, ...] = ()
+        if isinstance(array, Allocate):
+            stores = [isinstance(statement, VectorStore) for statement in array.body]
+            end = (*stores, False).index(False)
+            block, behind = (*block[:-1], *array.body[:end]), array.body[end:]
+        part = replace(declare, body=block)
+        is_worth = worth or _work(part) >= LEAST_WORK
+        call = outlined((part,), self.buffers) if is_worth else None
+        if isinstance(array, Allocate) and not any(map(_is_on_registers, statements(behind))):
+            behind = behind if call is None else self.within(behind, worth)
+            return (*before, replace(array, body=(call or part, *behind)))
+        return (declare,) if call is None or behind else (*before, call)
 
 
 def _is_on_registers(statement: Stmt) -> bool:
@@ -188,6 +197,9 @@ def _work(statement: Stmt) -> float:
             return max(sum(map(_work, body)), sum(map(_work, otherwise)))
         case Declare(body=body) | Allocate(body=body):
             return sum(map(_work, body))
+        case TransposeSums(block=square, sums=rows):
+            # A vector is read, taken through exchanges in pairs, written, and multiplied by rows.
+            return square.lanes * (2 + square.lanes.bit_length() - 1 + len(rows))
         case Prefetch():
             return 0
         case _:

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tensorgen.emit import Spelling
 from tensorgen.expr import Axis, Expr, apply, const, maximum, minimum, select
 from tensorgen.loop import (
     Allocate,
@@ -21,25 +22,32 @@ from tensorgen.loop import (
     LoopKind,
     Numbers,
     Prefetch,
+    SoftmaxRows,
     Space,
     Stmt,
     Store,
+    TransposeSums,
+    statements,
 )
 from tensorgen.loop_eval import run_kernel
 from tensorgen.lower import Lowered, lower
-from tensorgen.schedule import RegisterTile, VectorSource
-from tensorgen.tune.candidate_source import (
-    PrintedKernel,
-    frames_file,
-)
+from tensorgen.schedule import RegisterTile, Schedule, VectorSource
+from tensorgen.target import Target
+from tensorgen.task import Task
+from tensorgen.tune import parts_apart
+from tensorgen.tune.candidate_source import PrintedKernel, frames_file, printed_kernel
 from tensorgen.tune.frame_assembly import AssembledFrame, FrameTarget, frame_kernel
 from tensorgen.tune.functions_apart import functions_apart
-from tensorgen.tune.parts_apart import with_parts_apart
+from tensorgen.tune.parts_apart import is_frame, with_parts_apart
 from tensorgen.types import Array, float32, int64
 from tests.assembled_kernels import HOST, Frames, frame_target
-from tests.contraction_tasks import matmul
+from tests.attention_tasks import AttentionShape
+from tests.compiled_kernels import Case
+from tests.contraction_tasks import matmul, whole_inputs
+from tests.draft_tasks import drawn
 
 SIZE = 4096
+AVX512 = Target.named("x86-64-v4")
 
 runs_here = pytest.mark.skipif(
     platform.system() != "Linux" or HOST.architecture != "x86_64",
@@ -229,13 +237,62 @@ def test_what_is_left_to_compilers() -> None:
     assert no_frame(lambda frame, i: Allocate(scalar, (frame.count(i),)))
 
 
+def held_softmaxes(task: Task) -> list[Schedule]:
+    """Schedules for AVX-512 whose softmaxes are held in registers, by a function of ours."""
+    return [
+        schedule
+        for schedule in drawn(task, AVX512.name, 1, 12)
+        if any(isinstance(s, SoftmaxRows) for s in statements(lower(task, schedule).kernel.body))
+    ]
+
+
+@runs_here
+def test_attention_is_a_frame(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Around functions for softmaxes, transposed keys and sums, also those of its first rows."""
+    monkeypatch.setattr(parts_apart, "LEAST_WORK", 64)
+    task, frames = AttentionShape((2,), 18, 32, 32, 0).task(), frame_target(1, AVX512)
+    schedules = held_softmaxes(task)
+    printed = [
+        printed_kernel(task, schedule, AVX512, strict=False, apart=True, frames=frames)
+        for schedule in schedules
+    ]
+    assert printed
+    assert all(entry.assembly for entry in printed)
+    inside = [s for entry in printed for s in statements(entry.lowered.kernel.body)]
+    assert any(isinstance(s, TransposeSums) for s in inside)
+    if HOST.isa != AVX512.isa:
+        return
+    inputs, built = whole_inputs(task), Frames(printed, 1, tmp_path)
+    for number, (schedule, entry) in enumerate(zip(schedules, printed, strict=True)):
+        kernel = entry.lowered.kernel
+        operands = Case(task, schedule, entry.lowered).kernel_inputs(inputs)
+        expected = run_kernel(kernel, operands)
+        for found, right in zip(built.run(number, kernel, operands), expected, strict=True):
+            right = np.reshape(right, -1)
+            np.testing.assert_allclose(found, right, atol=1e-6, err_msg=str(schedule))
+
+
+def test_strict_softmaxes_are_left_to_compilers() -> None:
+    """Their sums are in the order of the model, for which the library has no function."""
+    task = AttentionShape((2,), 18, 32, 32, 0).task()
+    schedules = held_softmaxes(task)
+    assert schedules
+    for schedule in schedules:
+        kernel = lower(task, schedule).kernel
+        for strict in (False, True):
+            spelling = Spelling(AVX512.isa, strict)
+            body = with_parts_apart(kernel, spelling).body
+            softmaxes = tuple(s for s in statements(body) if isinstance(s, SoftmaxRows))
+            assert is_frame(softmaxes, spelling) is not strict
+
+
 def test_golden(golden: Callable[[str, str], None]) -> None:
     """A product whose last rows and columns are fewer, for two threads."""
     task = matmul((), 21, 40, 300, constant=(False, True))
     tile = RegisterTile(
         1, VectorSource.PACKED, False, 4, 3, 8, vectors_outer=True, parallel=True, grid=True
     )
-    kernel = with_parts_apart(lower(task, tile).kernel)
+    kernel = with_parts_apart(lower(task, tile).kernel, Spelling("avx2", False))
     target = FrameTarget("avx2", False, True, frozenset(functions_apart("avx2")))
     found = frame_kernel(kernel, "tasor_timed_kernel", target)
     assert found is not None

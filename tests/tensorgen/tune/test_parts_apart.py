@@ -23,6 +23,8 @@ from tensorgen.loop import (
     Prefetch,
     Stmt,
     Store,
+    TransposeBlock,
+    TransposeSums,
     VectorLoad,
     VectorStore,
     statements,
@@ -50,6 +52,8 @@ from tests.draft_tasks import ATTENTION, EVERY_TASK, WINDOWS, drawn
 from tests.window_tasks import whole_numbers
 
 LEVELS = ("x86-64-v4", "x86-64-v3", "c99")
+
+AVX512 = Spelling("avx512", False)
 
 FIRST_INLINED = 1 << 30
 """Loops of functions are numbered as those of kernels are: where both occur, from here."""
@@ -114,6 +118,8 @@ def inlined(call: Call) -> tuple[Stmt, ...]:
             case VectorLoad() | VectorStore() | Prefetch():
                 target, index = place(statement.buffer, statement.index)
                 return replace(statement, buffer=target, index=index)
+            case TransposeSums(body=body) | TransposeBlock(body=body):
+                return replace(statement, body=block(body))
             case _:
                 return statement
 
@@ -146,7 +152,7 @@ def test_functions_do_what_the_parts_did(name: str, level: str) -> None:
     for threads in (1, 2):
         for schedule in drawn(task, level, threads, 1):
             lowered = lower(task, schedule)
-            apart = with_parts_apart(lowered.kernel)
+            apart = with_parts_apart(lowered.kernel, Spelling(Target.named(level).isa, False))
             calls += sum(isinstance(s, Call) for s in statements(apart.body))
             again = replace(apart, body=with_functions_inlined(apart.body))
             operands = Case(task, schedule, lowered).kernel_inputs(inputs)
@@ -202,7 +208,7 @@ def test_loops_that_become_vectors_have_a_length(name: str) -> None:
     """Also where another loop over the same axis, in front of them, has a number for it."""
     task = EVERY_TASK[name]
     for schedule in drawn(task, "x86-64-v4", 1, 2):
-        apart = with_parts_apart(lower(task, schedule).kernel)
+        apart = with_parts_apart(lower(task, schedule).kernel, AVX512)
         for call in (s for s in statements(apart.body) if isinstance(s, Call)):
             counted = {loop for loop, _ in call.function.counts}
             for loop in (s for s in statements(call.function.body) if isinstance(s, For)):
@@ -211,9 +217,9 @@ def test_loops_that_become_vectors_have_a_length(name: str) -> None:
 
 
 def functions(task: Task, schedule: Schedule) -> set[str]:
-    kernel = with_parts_apart(lower(task, schedule).kernel)
-    assert is_frame(kernel.body)
-    printed = emit_kernel(kernel, "k", Spelling("avx512", False), "", "")
+    kernel = with_parts_apart(lower(task, schedule).kernel, AVX512)
+    assert is_frame(kernel.body, AVX512)
+    printed = emit_kernel(kernel, "k", AVX512, "", "")
     return {function.name for function in printed.made}
 
 
@@ -234,7 +240,7 @@ def test_kernels_of_other_sizes_share_functions() -> None:
 def test_short_sums_stay_in_their_loops() -> None:
     """A call for each tile would take as long as it."""
     kernel = lower(matmul((), 300, 256, 4, constant=(False, True)), tile(6, 2)).kernel
-    apart = with_parts_apart(kernel)
+    apart = with_parts_apart(kernel, AVX512)
     [call] = [s for s in statements(apart.body) if isinstance(s, Call)]
     assert any(isinstance(s, For) and s.axis.extent >= 8 for s in statements(call.body))
 
@@ -251,18 +257,19 @@ def test_what_is_left_over_is_no_reason_to_compile_the_rest() -> None:
 @pytest.mark.parametrize("name", WINDOWS)
 def test_windows_with_edges_are_functions(name: str, level: str) -> None:
     """Also where the first lanes of a vector lie before the plane, at every other column."""
-    task = WINDOWS[name]
+    task, spelling = WINDOWS[name], Spelling(Target.named(level).isa, False)
     for schedule in drawn(task, level, 1, 4):
         if isinstance(schedule, WindowTile):
-            assert is_frame(with_parts_apart(lower(task, schedule).kernel).body), schedule
+            kernel = with_parts_apart(lower(task, schedule).kernel, spelling)
+            assert is_frame(kernel.body, spelling), schedule
 
 
 def test_indices_are_printed_as_indices() -> None:
     """Terms of parameters are not data, whose arithmetic would wrap."""
     task = with_epilogue(matmul((), 60, 256, 512, constant=(False, True)), "residual")
     schedule = replace(tile(6, 2), epilogue_ahead=True)
-    kernel = with_parts_apart(lower(task, schedule).kernel)
-    printed = emit_kernel(kernel, "k", Spelling("avx512", False), "", "")
+    kernel = with_parts_apart(lower(task, schedule).kernel, AVX512)
+    printed = emit_kernel(kernel, "k", AVX512, "", "")
     text = "\n".join(function.text for function in printed.made)
     assert "TASOR_PREFETCH" in text
     assert "uint64_t" not in text
@@ -274,7 +281,7 @@ def test_a_term_of_the_caller_is_given_once() -> None:
     task = padded(convolution((7, 7), (3, 3), channels=(64, 64), strides=(2, 2)), (1, 1), (1, 1))
     shared = 0
     for schedule in drawn(task, "x86-64-v4", 1, 4):
-        kernel = with_parts_apart(lower(task, schedule).kernel)
+        kernel = with_parts_apart(lower(task, schedule).kernel, AVX512)
         for call in (s for s in statements(kernel.body) if isinstance(s, Call)):
             assert len(call.numbers) == len(call.function.numbers)
             assert len(set(call.function.numbers)) == len(call.numbers)
