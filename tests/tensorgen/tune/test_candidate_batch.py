@@ -76,6 +76,12 @@ def squares(size: int) -> Task:
 
 
 @pytest.fixture
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files that wait for a compiler at the same time stay apart: how many wait is chance."""
+    monkeypatch.setattr(candidate_build, "MOST_TOGETHER", FILE_KERNELS)
+
+
+@pytest.fixture
 def builder(tmp_path: Path) -> Iterator[BatchBuilder]:
     found = BatchBuilder(HOST, 1, tmp_path, strict=False, drafts=True, cores=CompilerCores([]))
     yield found
@@ -115,6 +121,7 @@ def test_equal_kernels_are_one_candidate(
     assert counts == [2, 1]
 
 
+@pytest.mark.usefixtures("no_waiting")
 def test_places_are_those_of_the_schedules(
     builder: BatchBuilder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -293,7 +300,7 @@ def test_who_shares_a_file_with_a_refused_function_is_built_alone(
 ) -> None:
     """A library that calls what is nowhere cannot be loaded: the others get one without it."""
     needs_drafts()
-    first, *others = tiles(8, frames=True)
+    first, *others = tiles(64, frames=True)
     own = {function.name for function in draft(*first).functions}
     second = next(
         other for other in others if own.isdisjoint(f.name for f in draft(*other).functions)
