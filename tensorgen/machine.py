@@ -188,15 +188,18 @@ class Core:
 
     def again_cycles(self, amount: float, beside: float) -> float:
         """Cycles in which so many bytes arrive that are read again and again, so many others beside
-        them each time: from main memory where the shared cache does not hold all of these."""
+        them each time: from main memory as far as the shared cache does not hold all of these."""
         return self.far_cycles(amount, of=amount + beside)
 
     def first_cycles(self, amount: float, of: float = 0.0) -> float:
         """Cycles in which so many bytes of constants, or a part `of` so many, arrive for the first
-        time in a run; 0 if they have stayed in the second cache since the run before."""
+        time in a run; 0 if they have stayed in the second cache since the run before. In a run that
+        moves more than the shared cache holds, all have left it, whatever it keeps of less."""
         if self.traffic <= self.near_bytes:
             return 0.0
-        return amount * self._byte_cycles(max(amount, of, self.traffic))
+        if self.traffic > self.shared_bytes:
+            return self.memory_cycles(amount)
+        return self.far_cycles(amount, of)
 
     def crossing_cycles(self, amount: float, threads: int) -> float:
         """Cycles in which so many bytes come to one of so many threads, which have made equal parts
@@ -204,9 +207,11 @@ class Core:
         return self.costs.crossing_line * amount / LINE_BYTES * (1 - 1 / threads)
 
     def _byte_cycles(self, amount: float) -> float:
-        """Cycles for each of so many bytes, read again and again in the same order: a cache that
-        does not hold them all has lost each before it is read again."""
-        return next(1 / rate for size, rate in self.far if amount <= size)
+        """Cycles for each of so many bytes, read again and again in the same order: where a cache
+        does not hold them all, some that it could hold have left it before they are read again."""
+        size, rate = self.far[0]
+        held = amount if amount <= size else size * (1 - self.costs.shared_lost)
+        return (held / rate + self.memory_cycles(amount - held)) / amount if amount else 0.0
 
     @staticmethod
     def of(isa: Isa, dtype: DType, machine: Machine) -> Core | None:

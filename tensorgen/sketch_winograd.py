@@ -445,13 +445,19 @@ class WinogradSketch:
 
     def _lost_cycles(self, schedule: WinogradTile, core: Core, threads: int) -> float:
         """Cycles in which transformed data goes and comes back that the second-level cache does not
-        keep, beside what else goes through it, from when it is made until it is read first. Blocks
-        of folded parts are small, and a panel of their weights is not read as a whole."""
-        if self.folded or not core.costs.lost_block:
+        keep, beside what else goes through it, from when it is made until it is read first. Of
+        folded parts a panel of weights is not read as a whole: that is what is beyond the cache."""
+        block = self.block_bytes(schedule.strips)
+        if self.folded:
+            cost = max(core.costs.lost_block, 1.0)
+            lost = max(block - core.near_bytes, 0.0) / block
+        elif core.costs.lost_block:
+            cost = core.costs.lost_block
+            lost = self._lost_share(schedule, core.costs.kept * core.near_bytes)
+        else:
             return 0.0
-        lost = self._lost_share(schedule, core.costs.kept * core.near_bytes)
         data = lost * self.block_bytes(self.strips) * self.repeated / threads
-        return core.costs.lost_block * core.far_cycles(data, of=self.block_bytes(schedule.strips))
+        return cost * core.far_cycles(data, of=block)
 
     def _lost_share(self, schedule: WinogradTile, held: float) -> float:
         """The share of a block that is beyond so many bytes, beside products and weights of one

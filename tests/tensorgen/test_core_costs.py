@@ -188,6 +188,19 @@ def test_a_core_that_loses_blocks_gets_smaller_ones() -> None:
     assert dear < free
 
 
+def test_folded_blocks_beyond_the_second_cache_are_as_small_as_can_be() -> None:
+    """Windows of 7 x 7 x 7 at stride 2: one strip is 1.8 MB, which goes and comes back."""
+    task = padded(
+        convolution((8, 112, 112), (7, 7, 7), channels=(3, 64), strides=(2, 2, 2)),
+        (3, 3, 3), (3, 3, 3),
+    )  # fmt: skip
+    core = replace(costing(), second_cache=1 << 20)
+    contraction = contraction_of(task)
+    assert contraction is not None
+    tiles = [e for e in winograd_tiles(task, contraction, core, 1) if e.schedule.folded]
+    assert min(tiles, key=lambda e: e.cycles).schedule.strips == 1
+
+
 def test_all_data_is_one_block_where_the_second_cache_holds_it() -> None:
     """Another block would read the weights once more, also those of windows in parts."""
     task = padded(convolution((17, 17), (1, 7), channels=(192, 192)), (0, 3), (0, 3))

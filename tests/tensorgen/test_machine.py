@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tensorgen.contraction import contraction_of
 from tensorgen.machine import (
     Core,
     Level,
@@ -19,9 +20,11 @@ from tensorgen.machine import (
     machine_document,
     machine_of,
 )
+from tensorgen.sketch_winograd import winograd_tiles
 from tensorgen.target import KIB, MIB, TARGET_NAMES, Isa, Target
 from tensorgen.types import float32, float64, int32
 from tensorgen.typical_machine import typical_machine
+from tests.contraction_tasks import convolution, padded
 
 NAMES = [name for name in TARGET_NAMES if name != "host"]
 AVX512 = Target.named("x86-64-v4")
@@ -169,8 +172,7 @@ def test_a_first_level_cache_has_the_ways_that_its_size_says(size: int, ways: in
 
 @pytest.mark.parametrize(
     ("traffic", "amount", "level"),
-    [(0.0, 10 * MIB, None), (512 * KIB, 512 * KIB, None), (2 * MIB, 1.0, 2), (2 * MIB, 1e15, 3),
-     (1e15, 1.0, 3)],
+    [(0.0, 10 * MIB, None), (512 * KIB, 512 * KIB, None), (2 * MIB, 1.0, 2), (1e15, 1.0, 3)],
 )  # fmt: skip
 def test_constants_come_from_where_a_whole_run_finds_room(
     traffic: float, amount: float, level: int | None
@@ -182,17 +184,43 @@ def test_constants_come_from_where_a_whole_run_finds_room(
     assert core.first_cycles(amount) == pytest.approx(amount / rate)
 
 
-def test_a_cache_keeps_nothing_of_more_than_it_has_room_for() -> None:
-    machine = typical_machine(AVX512).serving(1e9)
-    core = Core.of("avx512", float32, machine)
+@pytest.mark.parametrize("lost", [0.0, 0.25, 1.0])
+def test_a_cache_has_lost_some_of_what_is_more_than_it_has_room_for(lost: float) -> None:
+    machine = typical_machine(AVX512)
+    machine = replace(machine, costs=replace(machine.costs, shared_lost=lost))
+    core = Core.of("avx512", float32, machine.serving(1e9))
     assert core is not None
     third, memory = machine.levels[2:]
     room = third.usable_bytes(1)
     rates = [level.bandwidth.alone / core.frequency for level in (third, memory)]
+    kept = (1 - lost) * room
+    arriving = kept / rates[0] + (1.5 * room - kept) / rates[1]
     assert core.far_cycles(room) == pytest.approx(room / rates[0])
-    assert core.far_cycles(1.5 * room) == pytest.approx(1.5 * room / rates[1])
+    assert core.far_cycles(1.5 * room) == pytest.approx(arriving)
+    assert core.far_cycles(room / 2, of=1.5 * room) == pytest.approx(arriving / 3)
     assert core.far_cycles(room / 2, of=room) == pytest.approx(room / 2 / rates[0])
     assert core.far_cycles(0.0) == 0.0
+    # Constants have left a cache that the whole run overflows, whatever it keeps of less.
+    assert core.first_cycles(room / 2) == pytest.approx(room / 2 / rates[1])
+
+
+def test_filtered_weights_arrive_sooner_where_a_cache_keeps_some_of_them() -> None:
+    """Those of 512 channels, 38 MB; but not in a run that overflows it by itself."""
+    task = padded(convolution((7, 7), (3, 3), channels=(512, 512)), (1, 1), (1, 1))
+    contraction = contraction_of(task)
+    assert contraction is not None
+    cycles = {}
+    for lost in (0.0, 1.0):
+        for traffic in (10 * MIB, 100 * MIB):
+            machine = typical_machine(AVX512).serving(traffic)
+            machine = replace(machine, costs=replace(machine.costs, shared_lost=lost))
+            core = Core.of("avx512", float32, machine)
+            assert core is not None
+            tiles = winograd_tiles(task, contraction, core, 1)
+            large = (e.cycles for e in tiles if e.schedule.results == (4, 4))
+            cycles[lost, traffic] = min(large)
+    assert cycles[0.0, 10 * MIB] < cycles[1.0, 10 * MIB]
+    assert cycles[0.0, 100 * MIB] == cycles[1.0, 100 * MIB] == cycles[1.0, 10 * MIB]
 
 
 def memory_document(rate: float) -> dict[str, object]:
