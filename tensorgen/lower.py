@@ -27,6 +27,7 @@ from tensorgen.schedule import (
     WindowTile,
     WinogradTile,
 )
+from tensorgen.target import Isa
 from tensorgen.task import Task
 from tensorgen.types import int64
 
@@ -43,8 +44,9 @@ class Lowered:
     packing: tuple[TensorExpr | None, ...]
 
 
-def lower(task: Task, schedule: Schedule) -> Lowered:
-    """The loops of `task` under `schedule`. Raises ScheduleError if they do not fit."""
+def lower(task: Task, schedule: Schedule, functions: Isa | None = None) -> Lowered:
+    """The loops of `task` under `schedule`; whole softmaxes for which an instruction set has
+    `functions` are not written out. Raises ScheduleError if they do not fit."""
     match schedule:
         case Loops():
             if len(task.stages) != 1:
@@ -67,7 +69,7 @@ def lower(task: Task, schedule: Schedule) -> Lowered:
             kernel, packing = lower_window_tile(task, schedule)
             return Lowered(kernel, packing)
         case AttentionTile():
-            return Lowered(lower_attention(task, schedule), (None,) * len(task.inputs))
+            return Lowered(lower_attention(task, schedule, functions), (None,) * len(task.inputs))
         case _:
             assert_never(schedule)
 

@@ -9,12 +9,14 @@ those of `lower_rows`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from tensorgen.attention import Attention, attention_of
 from tensorgen.contraction import Contraction, Roles
 from tensorgen.expr import Axis, Expr, TensorExpr, const, loads
+from tensorgen.lane_vectors import softmax_function
 from tensorgen.loop import (
     Buffer,
     If,
@@ -35,12 +37,16 @@ from tensorgen.parameters import parameter_buffers
 from tensorgen.schedule import AttentionTile, RegisterTile, ScheduleError, VectorSource
 from tensorgen.simplify import affine, simplify
 from tensorgen.softmax import SOFTMAX_STAGES
+from tensorgen.target import Isa
 from tensorgen.task import Task
 from tensorgen.types import int64, row_major_strides
 
 
-def lower_attention(task: Task, schedule: AttentionTile) -> LoopKernel:
-    """The loops of attention under its schedule."""
+def lower_attention(
+    task: Task, schedule: AttentionTile, functions: Isa | None = None
+) -> LoopKernel:
+    """The loops of attention under its schedule. What `functions` of an instruction set stand for
+    is not written out for that."""
     attention = attention_of(task)
     if attention is None or (attention.weighted is None) != (schedule.weighted is None):
         raise ScheduleError("attention_tile: expected attention, got " + str(task)[:200])
@@ -49,7 +55,7 @@ def lower_attention(task: Task, schedule: AttentionTile) -> LoopKernel:
             f"attention_tile: expected {len(attention.row_stages)} stages on rows, "
             f"got {len(schedule.stages.stages)}"
         )
-    return _AttentionLowering.start(task, schedule, attention).kernel()
+    return _AttentionLowering.start(task, schedule, attention, functions).kernel()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +70,7 @@ class _AttentionLowering:
     task: Task
     schedule: AttentionTile
     attention: Attention
+    functions: Isa | None
     numbers: Numbers
     inputs: tuple[Buffer, ...]
     output: Buffer
@@ -74,7 +81,9 @@ class _AttentionLowering:
     outer: Mapping[Axis, Axis]
 
     @staticmethod
-    def start(task: Task, schedule: AttentionTile, attention: Attention) -> _AttentionLowering:
+    def start(
+        task: Task, schedule: AttentionTile, attention: Attention, functions: Isa | None
+    ) -> _AttentionLowering:
         numbers = Numbers()
         inputs, (output,) = parameter_buffers(task, numbers)
         row = numbers.axis(attention.row.name, schedule.most_rows)
@@ -87,8 +96,8 @@ class _AttentionLowering:
         private = dict.fromkeys((*own, *(panel for panel in panels if panel is not None)))
         outer = {axis: numbers.axis(axis.name, axis.extent) for axis in attention.outer}
         return _AttentionLowering(
-            task, schedule, attention, numbers, inputs, output, tuple(private), tuple(panels), row,
-            places, outer,
+            task, schedule, attention, functions, numbers, inputs, output, tuple(private),
+            tuple(panels), row, places, outer,
         )  # fmt: skip
 
     def kernel(self) -> LoopKernel:
@@ -147,21 +156,23 @@ class _AttentionLowering:
         }
         places = RowPlaces(self.places.buffers, local)
         stages, schedule = self.attention.row_stages, self.schedule.stages
-        groups = [
+        rows = (
             nested((row,), group, LoopKind.SERIAL)
             for group in lower_row(self.task, stages, schedule, self.numbers, places, position)
-        ]
+        )
         if schedule.softmax_held:
-            numbers = range(len(stages) - SOFTMAX_STAGES, len(stages))
-            count = sum(n not in schedule.joined for n in numbers)
-            groups[-count:] = [self._held_softmax(groups[-count:], places, row, number)]
+            before = range(len(stages) - SOFTMAX_STAGES)
+            groups = list(islice(rows, sum(n not in schedule.joined for n in before)))
+            groups.append((self._held_softmax(rows, places, row, number),))
+        else:
+            groups = list(rows)
         first = packed_with_rows(scores) if packs_keys else scores.loops()
         parts = (first, *groups, *(tiles.loops() for tiles in weighted))
         return tuple(statement for part in parts for statement in part)
 
     def _held_softmax(
-        self, written_out: Sequence[tuple[Stmt, ...]], places: RowPlaces, row: Axis, number: Expr
-    ) -> tuple[Stmt, ...]:
+        self, written_out: Iterator[tuple[Stmt, ...]], places: RowPlaces, row: Axis, number: Expr
+    ) -> SoftmaxRows:
         """The softmax of the rows of one block, `written_out` as loops over them; `number` is the
         number of a row, in rows of the scores as they are stored."""
         powers, quotients = (self.attention.row_stages[n] for n in (-3, -1))
@@ -172,16 +183,16 @@ class _AttentionLowering:
         begins = [places.local.get(n, simplify(number * columns)) for n in (target, source.operand)]
         first = [replace_axes(begin, {row: const(0, int64)}) for begin in begins]
         steps = [affine(begin).coefficient(row) for begin in begins]
+        softmax = SoftmaxRows(
+            places.buffers[target], first[0], steps[0],
+            places.buffers[source.operand], first[1], steps[1],
+            row.extent, columns, (),
+        )  # fmt: skip
+        if self.functions is not None and softmax_function(self.functions, softmax) is not None:
+            return softmax
         ends = _row_ends(self.task, self.attention, self.schedule)
         body = tuple(statement for group in written_out for statement in group)
-        body = allocated((places.buffers[operand] for operand in ends), body)
-        return (
-            SoftmaxRows(
-                places.buffers[target], first[0], steps[0],
-                places.buffers[source.operand], first[1], steps[1],
-                row.extent, columns, body,
-            ),
-        )  # fmt: skip
+        return replace(softmax, body=allocated((places.buffers[operand] for operand in ends), body))
 
     @property
     def _row_step(self) -> int:

@@ -87,7 +87,7 @@ def printed_kernel(
     """The kernel of a task under a schedule, its parts set `apart` or not; in assembly if it is one
     of the `frames` that are wanted so, and in C otherwise. Raises ScheduleError if they do not
     fit."""
-    lowered = lower(task, schedule)
+    lowered = lower(task, schedule, None if strict else target.isa)
     spelling = Spelling(target.isa, strict)
     loops = with_parts_apart(lowered.kernel, spelling) if apart else lowered.kernel
     if apart and frames is not None:

@@ -258,16 +258,16 @@ def test_attention_is_a_frame(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     ]
     assert printed
     assert all(entry.assembly for entry in printed)
-    inside = [s for entry in printed for s in statements(entry.lowered.kernel.body)]
+    lowered = [lower(task, schedule) for schedule in schedules]
+    inside = [s for entry in lowered for s in statements(entry.kernel.body)]
     assert any(isinstance(s, TransposeSums) for s in inside)
     if HOST.isa != AVX512.isa:
         return
     inputs, built = whole_inputs(task), Frames(printed, 1, tmp_path)
-    for number, (schedule, entry) in enumerate(zip(schedules, printed, strict=True)):
-        kernel = entry.lowered.kernel
-        operands = Case(task, schedule, entry.lowered).kernel_inputs(inputs)
-        expected = run_kernel(kernel, operands)
-        for found, right in zip(built.run(number, kernel, operands), expected, strict=True):
+    for number, (schedule, entry) in enumerate(zip(schedules, lowered, strict=True)):
+        operands = Case(task, schedule, entry).kernel_inputs(inputs)
+        expected = run_kernel(entry.kernel, operands)
+        for found, right in zip(built.run(number, entry.kernel, operands), expected, strict=True):
             right = np.reshape(right, -1)
             np.testing.assert_allclose(found, right, atol=1e-6, err_msg=str(schedule))
 
