@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tensorgen.emit import Spelling
+from tensorgen.emit import Spelling, emit_kernel
 from tensorgen.expr import Axis, Expr, apply, const, maximum, minimum, select
 from tensorgen.loop import (
     Allocate,
@@ -270,6 +270,20 @@ def test_attention_is_a_frame(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
         for found, right in zip(built.run(number, entry.kernel, operands), expected, strict=True):
             right = np.reshape(right, -1)
             np.testing.assert_allclose(found, right, atol=1e-6, err_msg=str(schedule))
+
+
+def test_softmaxes_that_are_calls_are_not_written_out() -> None:
+    """For who prints them; where there is no function, they are."""
+    task = AttentionShape((2,), 18, 32, 32, 0).task()
+    spelling = Spelling(AVX512.isa, False)
+    for schedule in held_softmaxes(task):
+        texts = set()
+        for functions, written_out in ((None, True), (AVX512.isa, False), ("avx2", True)):
+            kernel = lower(task, schedule, functions).kernel
+            texts.add(emit_kernel(kernel, "k", spelling, "", "").text)
+            softmaxes = [s for s in statements(kernel.body) if isinstance(s, SoftmaxRows)]
+            assert {bool(s.body) for s in softmaxes} == {written_out}
+        assert len(texts) == 1
 
 
 def test_strict_softmaxes_are_left_to_compilers() -> None:
