@@ -45,8 +45,8 @@ from tensorgen.types import int64, row_major_strides
 def lower_attention(
     task: Task, schedule: AttentionTile, functions: Isa | None = None
 ) -> LoopKernel:
-    """The loops of attention under its schedule. What `functions` of an instruction set stand for
-    is not written out for that."""
+    """The loops of attention under its schedule. A softmax for which the instruction set of
+    `functions` has one is not written out."""
     attention = attention_of(task)
     if attention is None or (attention.weighted is None) != (schedule.weighted is None):
         raise ScheduleError("attention_tile: expected attention, got " + str(task)[:200])

@@ -257,6 +257,7 @@ class _Outline:
                     raise _Unfit
 
     def _note_written_out(self, body: Sequence[Stmt]) -> None:
+        """Notes what a function of the library does, as loops, with the loops themselves."""
         for loop in statements(tuple(body)):
             if isinstance(loop, For) and loop.axis not in self.loops:
                 self.loops[loop.axis] = self._axis(f"i_{len(self.loops)}", loop.axis.extent)
