@@ -209,9 +209,11 @@ class Core:
     def _byte_cycles(self, amount: float) -> float:
         """Cycles for each of so many bytes, read again and again in the same order: where a cache
         does not hold them all, some that it could hold have left it before they are read again."""
-        size, rate = self.far[0]
-        held = amount if amount <= size else size * (1 - self.costs.shared_lost)
-        return (held / rate + self.memory_cycles(amount - held)) / amount if amount else 0.0
+        if not amount:
+            return 0.0
+        kept = 1 - self.costs.shared_lost
+        parts = _spread(amount, (size if amount <= size else size * kept for size, _ in self.far))
+        return sum(part / rate for part, (_, rate) in zip(parts, self.far, strict=True)) / amount
 
     @staticmethod
     def of(isa: Isa, dtype: DType, machine: Machine) -> Core | None:
