@@ -54,9 +54,16 @@ from tests.window_tasks import whole_numbers
 LEVELS = ("x86-64-v4", "x86-64-v3")
 
 PLAIN = ("row", "batched", "residual", "line", "transposed", "pool", "attention")
-"""Tasks for C99, where all loops are plain ones: one for each kind of kernel, edge and epilogue."""
+"""Tasks for C99, where all loops are plain ones: one for each kind of kernel, edge and epilogue.
+The others are slow."""
 
-EVERY_CASE = [(n, level) for n in EVERY_TASK for level in LEVELS] + [(n, "c99") for n in PLAIN]
+SLOW = [name for name in EVERY_TASK if name not in PLAIN]
+
+EVERY_CASE = [
+    *((name, level) for name in EVERY_TASK for level in LEVELS),
+    *((name, "c99") for name in PLAIN),
+    *(pytest.param(name, "c99", marks=pytest.mark.slow) for name in SLOW),
+]
 
 AVX512 = Spelling("avx512", False)
 
