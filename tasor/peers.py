@@ -3,7 +3,8 @@
 What it does: gives each engine a process of its own, pinned to the same CPUs with the same number
 of threads, and lets them run in turn, A B C A B C, one at a time: a turn starts only when the
 engine before it sleeps. Reports the median over the turns of the median call of each turn, so that
-a disturbance of the machine hits all engines alike and none of the figures much.
+a disturbance of the machine hits all engines alike and none of the figures much. Where one lasted
+for so long that the median of an engine is of a disturbed turn, all of them have more.
 What it does not: choose models, or print; see `peer_report`.
 """
 
@@ -34,6 +35,12 @@ from tensorgen.types import Array
 
 SHORTEST_TURN = 0.1
 """Seconds: long against the time that an engine's threads spin before they sleep."""
+
+_DISTURBED = 1.25
+"""A median so many times the fastest turn is of turns in which the machine did something else."""
+
+_MOST_ROUNDS = 4
+"""A case that is disturbed has so many times as many turns, at most."""
 
 _SETTLE_STEP = 0.01
 _SETTLE_LIMIT = 2.0
@@ -296,8 +303,9 @@ class Comparison:
         rounds: int,
         schedules: Mapping[Task, Schedule] | None = None,
     ) -> Row:
-        """Time `case` on every engine for `seconds` each, in `rounds` interleaved turns. The
-        `schedules` are those of Tasor as tuned."""
+        """Time `case` on every engine for `seconds` each, in `rounds` interleaved turns, and in
+        more of them while any engine's are disturbed. The `schedules` are those of Tasor as tuned.
+        """
         assert rounds >= 1
         progress: dict[str, _Progress] = {}
         failures: dict[str, Failure] = {}
@@ -311,7 +319,9 @@ class Comparison:
                 case Timed():
                     raise AssertionError("a load answered as a turn")
         turn = Turn(max(SHORTEST_TURN, seconds / rounds))
-        for _ in range(rounds):
+        for done in range(rounds * _MOST_ROUNDS):
+            if done >= rounds and not any(map(_is_disturbed, progress.values())):
+                break
             for engine in tuple(progress):
                 match self._ask(engine, turn):
                     case Timed() as timed:
@@ -362,6 +372,12 @@ class Comparison:
         worker = self._workers.pop(engine, None)
         if worker is not None:
             worker.close()
+
+
+def _is_disturbed(seen: _Progress) -> bool:
+    """Whether half of an engine's turns took far longer than its fastest."""
+    times = [turn.milliseconds for turn in seen.turns]
+    return median(times) > _DISTURBED * min(times)
 
 
 def _timings(progress: Mapping[str, _Progress]) -> dict[str, Timing | Failure]:

@@ -6,11 +6,12 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from multiprocessing import Pipe
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
@@ -18,8 +19,27 @@ from onnx import TensorProto, helper
 
 from tasor.peer_cases import Case, write_case
 from tasor.peer_engines import MissingPackage, Opened, engine_version, open_model, require_engines
-from tasor.peer_worker import Load, serve, time_loops, time_turn
-from tasor.peers import Comparison, Failure, Row, Timing, deviation, pinned_cpus, settle
+from tasor.peer_worker import (
+    Load,
+    Loaded,
+    Reply,
+    Request,
+    Timed,
+    Turn,
+    serve,
+    time_loops,
+    time_turn,
+)
+from tasor.peers import (
+    Comparison,
+    Failure,
+    Row,
+    Timing,
+    _Worker,
+    deviation,
+    pinned_cpus,
+    settle,
+)
 
 
 def timing(engine: str, milliseconds: float) -> Timing:
@@ -222,6 +242,53 @@ def test_guests_take_their_turns_after_the_others(case: Case) -> None:
     assert (guest.engine, guest.deviation) == ("a guest", 0.0)
     assert guest.in_c is not None
     assert failure == Failure("nobody", "KeyError: 'nobody'")
+
+
+class _Asleep:
+    """A worker between turns."""
+
+    def settle(self, limit: float = 0.0) -> bool:
+        return True
+
+    def close(self) -> None:
+        pass
+
+
+class _Told(Comparison):
+    """A comparison of engines of which it is told how long their turns take, from the last on."""
+
+    def __init__(self, turns: Mapping[str, Sequence[float]]) -> None:
+        super().__init__((), 1, guests=dict.fromkeys(turns, partial(open_model, "nobody")))
+        self._turns = {engine: list(reversed(times)) for engine, times in turns.items()}
+        self._workers = dict.fromkeys(turns, cast("_Worker", _Asleep()))
+
+    def _ask(self, engine: str, request: Request) -> Reply:
+        match request:
+            case Load():
+                return Loaded((), 0.0)
+            case Turn():
+                return Timed(self._turns[engine].pop(), 1)
+
+
+@pytest.mark.parametrize(
+    ("disturbed", "rounds", "found"),
+    [
+        ([1.2, 1.0, 1.1], 3, 1.1),
+        ([2.0, 1.0, 2.0, 1.0, 1.0], 5, 1.0),
+        ([2.0] + [1.0] * 11, 3, 1.0),
+        ([2.0, 1.0] * 6, 12, 1.5),
+    ],
+    ids=["quiet", "two of three", "one of three", "half of all"],
+)
+def test_who_was_disturbed_has_more_turns_and_so_have_the_others(
+    case: Case, disturbed: list[float], rounds: int, found: float
+) -> None:
+    with _Told({"disturbed": disturbed, "other": [3.0] * 12}) as comparison:
+        row = comparison.measure(case, seconds=0.3, rounds=3)
+    first, second = row.results
+    assert isinstance(first, Timing)
+    assert isinstance(second, Timing)
+    assert (first.milliseconds, first.calls, second.calls) == (found, rounds, rounds)
 
 
 class _Seen(BaseException):
