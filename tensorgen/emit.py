@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from textwrap import wrap
 
-from tensorgen.emit_page import LINE_LENGTH, head_lines
+from tensorgen.emit_page import head_lines
 from tensorgen.emit_statements import Statements
 from tensorgen.lane_vectors import STREAM_FENCE, STREAM_FUNCTION
 from tensorgen.loop import LoopKernel, Space, has_parallel_loop
@@ -56,13 +56,12 @@ def emit_kernel(
         for text, buffer in zip(names, kernel.parameters, strict=True)
         if buffer.number not in printer.terms.used
     )
-    constants = printer.vectors.constants
     lines = [
         "/* " + "\n * ".join(_comment("expr", expression) + _comment("schedule", schedule)) + " */",
         *head_lines(f"static void {name}({declared})"),
         "{",
         *unused,
-        *(line for name in sorted(constants) for line in _indented(constants[name])),
+        *printer.vectors.constant_lines(),
         *printer.page.lines,
         "}",
     ]
@@ -84,7 +83,3 @@ def _comment(label: str, text: str) -> list[str]:
 
 def _pieces(text: str, length: int) -> list[str]:
     return [text[start : start + length] for start in range(0, len(text), length)]
-
-
-def _indented(text: str) -> list[str]:
-    return wrap(text, LINE_LENGTH, initial_indent="    ", subsequent_indent="        ")

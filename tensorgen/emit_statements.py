@@ -400,7 +400,6 @@ def function_text(function: LoopFunction, isa: str, strict: bool) -> CFunction:
     printer.terms.axes = {number.position: name for number, name in names.items()}
     printer.terms.counts = {loop.position: names[number] for loop, number in function.counts}
     printer.block(function.body)
-    assert not printer.vectors.constants, "functions have no constants of their own"
     parameters = ", ".join(
         (
             *(
@@ -410,7 +409,7 @@ def function_text(function: LoopFunction, isa: str, strict: bool) -> CFunction:
             *(f"ptrdiff_t {name}" for name in names.values()),
         )
     )
-    body = "\n".join(printer.page.lines)
+    body = "\n".join((*printer.vectors.constant_lines(), *printer.page.lines))
     name = f"tasor_part_{content_digest(isa, str(strict), parameters, body).hex()[:16]}"
     head = "\n".join(head_lines(f"static void {name}({parameters})"))
     requires = tuple(sorted(printer.terms.functions))

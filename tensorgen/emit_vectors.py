@@ -8,10 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from textwrap import wrap
 from typing import assert_never
 
 from tensorgen.dialects import VectorDialect, vector_dialect
-from tensorgen.emit_page import Page
+from tensorgen.emit_page import LINE_LENGTH, Page
 from tensorgen.emit_terms import Terms, literal_text
 from tensorgen.expr import Expr
 from tensorgen.loop import (
@@ -56,6 +57,16 @@ class VectorStatements:
         for register in registers:
             assert self.page.fresh(register.name) == register.name, "registers nest"
             self.page.line(f"{self._dialect(register).type} {register.name};")
+
+    def constant_lines(self) -> tuple[str, ...]:
+        """The definitions of `constants`, for the first lines of the function."""
+        return tuple(
+            line
+            for _, definition in sorted(self.constants.items())
+            for line in wrap(
+                definition, LINE_LENGTH, initial_indent="    ", subsequent_indent="        "
+            )
+        )
 
     def statement(self, statement: VectorStatement) -> None:
         """One statement, on as many lines as it takes."""

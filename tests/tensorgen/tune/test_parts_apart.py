@@ -9,7 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tensorgen.build import build_library
 from tensorgen.emit import Spelling, emit_kernel
+from tensorgen.emit_statements import function_text
 from tensorgen.expr import Axis, Expr, Load, const, substitute
 from tensorgen.loop import (
     Allocate,
@@ -31,11 +33,12 @@ from tensorgen.loop import (
 )
 from tensorgen.loop_eval import run_kernel
 from tensorgen.lower import lower
-from tensorgen.schedule import RegisterTile, Schedule, VectorSource, WindowTile
+from tensorgen.schedule import ColumnRun, RegisterTile, Schedule, VectorSource, WindowTile
 from tensorgen.simplify import affine
 from tensorgen.target import Target, host_target
 from tensorgen.task import Task
 from tensorgen.tune import parts_apart
+from tensorgen.tune.candidate_source import functions_file
 from tensorgen.tune.local_measurer import LocalMeasurer
 from tensorgen.tune.outcome import Slower, Timed
 from tensorgen.tune.parts_apart import is_frame, with_parts_apart
@@ -49,7 +52,7 @@ from tests.contraction_tasks import (
     with_epilogue,
 )
 from tests.draft_tasks import ATTENTION, EVERY_TASK, WINDOWS, drawn
-from tests.window_tasks import whole_numbers
+from tests.window_tasks import Spatial, whole_numbers, window_task
 
 LEVELS = ("x86-64-v4", "x86-64-v3")
 
@@ -273,6 +276,20 @@ def test_windows_with_edges_are_functions(name: str, level: str) -> None:
         if isinstance(schedule, WindowTile):
             kernel = with_parts_apart(lower(task, schedule).kernel, spelling)
             assert is_frame(kernel.body, spelling), schedule
+
+
+def test_functions_have_the_constants_that_they_need(tmp_path: Path) -> None:
+    """A function of a window with a stride that is left to a compiler: it takes every other lane by
+    constants of its own. There was no C for it."""
+    task = window_task((Spatial(13, 5, 2, 2, 2), Spatial(111, 5, 2, 2, 2)), weighted=True)
+    schedule = WindowTile(3, (ColumnRun(0, 3, 16, 16), ColumnRun(48, 1, 8, 8)), 0)
+    target = Target.named("x86-64-v4")
+    apart = with_parts_apart(lower(task, schedule).kernel, AVX512)
+    calls = [statement for statement in statements(apart.body) if isinstance(statement, Call)]
+    functions = [function_text(call.function, target.isa, False) for call in calls]
+    assert any("even_16" in function.text for function in functions)
+    file = functions_file(functions, target, strict=False)
+    build_library(file.sources, target=target, source_flags=file.source_flags, cache=tmp_path)
 
 
 def test_indices_are_printed_as_indices() -> None:
