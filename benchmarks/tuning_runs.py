@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
@@ -120,23 +121,18 @@ def runs(
                     yield run(case, variant, seed, trials, settings, measurer, racer)
 
 
-def run(
-    case: Prepared,
-    variant: Variant,
-    seed: int,
-    trials: int,
-    settings: Settings,
-    measurer: Measurer,
-    racer: Measurer,
-) -> Run:
-    """One tuning, which knows of no other. Raises MeasureError."""
+@contextmanager
+def tuning_of(
+    case: Prepared, variant: Variant, seed: int, trials: int, settings: Settings
+) -> Iterator[Tuning]:
+    """A tuning that knows of no other, before its first trial."""
     target, threads = settings.target, settings.threads
     request = TuneRequest(
         trials, seed=seed, strategy=variant.strategy, learned=variant.learned,
         gradient=variant.gradient,
     )  # fmt: skip
     with tempfile.TemporaryDirectory(prefix="tasor-tuning-") as folder:
-        tuning = Tuning(
+        yield Tuning(
             case.tasks,
             [case.network],
             TuneSettings(
@@ -148,6 +144,19 @@ def run(
             setting_of(target, threads, tasor_version()),
             objective=objective_of(request, []),
         )  # fmt: skip
+
+
+def run(
+    case: Prepared,
+    variant: Variant,
+    seed: int,
+    trials: int,
+    settings: Settings,
+    measurer: Measurer,
+    racer: Measurer,
+) -> Run:
+    """One tuning, which knows of no other. Raises MeasureError."""
+    with tuning_of(case, variant, seed, trials, settings) as tuning:
         stops = [count * len(case.tasks) for count in milestones(trials)]
         finalists: list[dict[str, Sequence[Schedule]]] = []
         spent: list[float] = []
