@@ -18,20 +18,16 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.markdown_page import made_by, options_of, table_lines
-from benchmarks.tuning_runs import Run, Variant, milestones, prepared, runs
+from benchmarks.tuning_runs import USUAL_SEARCH, Run, milestones, prepared, runs
 from benchmarks.tuning_tables import asked_cases, median_gains, parser_of
 from tasor.pipeline import settings_of
 from tensorgen.own_process import set_up_own_process
 from tensorgen.target import host_target
-from tensorgen.tune.task_search import USUAL_BATCH
 
 PROGRAM = "benchmarks.tuning_networks"
 
 NETWORKS = "^(resnet50|bert|mobilenetv2)$"
 """Those that are tuned by default."""
-
-SEARCH = Variant("staged", batch=USUAL_BATCH)
-"""The search of `tasor tune`."""
 
 NEAR = 0.95
 """What has this share of the speed that a network has in the end is near it."""
@@ -53,7 +49,7 @@ def main(words: Sequence[str] | None = None) -> int:
     settings = settings_of("host", arguments.threads)
     networks = tuple(prepared(cases, settings))
     found: list[Run] = []
-    for run in runs(networks, [SEARCH], arguments.seeds, arguments.trials, settings):
+    for run in runs(networks, [USUAL_SEARCH], arguments.seeds, arguments.trials, settings):
         found.append(run)
         progress.print(f"{run.case}, seed {run.seed}: {run.seconds:.1f} s", markup=False)
     kernels = {network.name: len(network.tasks) for network in networks}
@@ -72,7 +68,7 @@ def rows(found: Sequence[Run], kernels: dict[str, int], trials: int) -> tuple[tu
     lines = []
     for case in dict.fromkeys(run.case for run in found):
         own = [run for run in found if run.case == case]
-        gains = (1.0, *median_gains(found, case, SEARCH.name))
+        gains = (1.0, *median_gains(found, case, USUAL_SEARCH.name))
         spent = (0.0, *(median(column) for column in zip(*(r.spent for r in own), strict=True)))
         for count, seconds, gain in zip((0, *milestones(trials)), spent, gains, strict=True):
             lines.append((

@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.markdown_page import made_by, options_of, table_lines
-from benchmarks.tuning_runs import Prepared, Variant, prepared, tuning_of
+from benchmarks.tuning_runs import USUAL_SEARCH, Prepared, prepared, tuning_of
 from benchmarks.tuning_tables import asked_cases, parser_of
 from tasor.pipeline import Settings, settings_of
 from tensorgen.own_process import set_up_own_process
@@ -26,12 +26,8 @@ from tensorgen.target import host_target
 from tensorgen.tune.local_measurer import LocalMeasurer
 from tensorgen.tune.measurer import Measurer
 from tensorgen.tune.outcome import FAULTS, parts_of
-from tensorgen.tune.task_search import USUAL_BATCH
 
 PROGRAM = "benchmarks.tuning_rate"
-
-SEARCH = Variant("staged", batch=USUAL_BATCH)
-"""The search of `tasor tune`."""
 
 SHORT = 1e-3
 """Seconds of a call up to which a kernel is short: of longer ones calls take the time, and not what
@@ -82,7 +78,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 def tuned(case: Prepared, seed: int, trials: int, settings: Settings, measurer: Measurer) -> Tuned:
     """One tuning, which knows of no other. Raises MeasureError."""
-    with tuning_of(case, SEARCH, seed, trials, settings) as tuning:
+    with tuning_of(case, USUAL_SEARCH, seed, trials, settings) as tuning:
         for _ in tuning.run(measurer):
             pass
         outcomes = [outcome for search in tuning.searches.values() for outcome in search.outcomes]

@@ -29,7 +29,7 @@ from tensorgen.tune.local_measurer import LocalMeasurer
 from tensorgen.tune.measurer import Measurer
 from tensorgen.tune.records import TrialRecords
 from tensorgen.tune.task_scheduler import Network
-from tensorgen.tune.task_search import TaskSearch, TuneSettings
+from tensorgen.tune.task_search import USUAL_BATCH, TaskSearch, TuneSettings
 from tensorgen.tune.trial import setting_of
 from tensorgen.tune.tuning import Tuning
 from tensorgen.version import tasor_version
@@ -50,6 +50,10 @@ class Variant:
     gradient: bool = True
     batch: int = BATCH
     patience: int | None = None
+
+
+USUAL_SEARCH = Variant("staged", batch=USUAL_BATCH)
+"""The search of `tasor tune`."""
 
 
 @dataclass(frozen=True, slots=True)
