@@ -14,6 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from threading import Event
 from typing import TypeVar
 
 from tensorgen.lower import Lowered
@@ -108,9 +109,11 @@ class BatchBuilder:
             PrintingWorker(printing) if prints_apart else PrintingHere(printing)
         )
         self._kept: dict[tuple[bytes, Schedule], tuple[Candidate, Built]] = {}
+        self._closes = Event()
 
     def close(self) -> None:
-        """Waits for what is under way, and ends the threads."""
+        """Waits for the kernel and the files that are under way, and ends the threads."""
+        self._closes.set()
         self._printer.shutdown(cancel_futures=True)
         self._kernels.close()
         self._builder.close()
@@ -167,6 +170,8 @@ class BatchBuilder:
             apart = self._builder.apart and flags is not LOOPS
             kernels: dict[tuple[str, ...], dict[_Text, PrintedKernel]] = {}
             for place, task, schedule in group:
+                if self._closes.is_set():
+                    return _Printed(entries, started)
                 # Who is to time something waits for one kernel at most.
                 with self._cores.taken() as around:
                     printed = self._kernels.printed(task, schedule, apart=apart, around=around)
@@ -202,7 +207,7 @@ class BatchBuilder:
     def _prepare(self, printing: Future[_Printed], prepare: Callable[[Candidate], None]) -> None:
         """For all candidates that have been printed."""
         for entry in printing.result().entries.values():
-            if isinstance(entry, Candidate):
+            if isinstance(entry, Candidate) and not self._closes.is_set():
                 with self._cores.taken():
                     prepare(entry)
 

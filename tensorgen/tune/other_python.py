@@ -27,7 +27,7 @@ _STOP_SECONDS = 2.0
 def start_python(
     module: str,
     purpose: str,
-    *arguments: int,
+    *arguments: float,
     options: tuple[str, ...] = (),
     environment: Mapping[str, str] | None = None,
     files: tuple[int, ...] = (),

@@ -7,6 +7,7 @@ does not: start or end itself.
 from __future__ import annotations
 
 import pickle
+import signal
 import sys
 from dataclasses import replace
 
@@ -19,10 +20,14 @@ READY = b"ready\n"
 """What it says first."""
 
 
-def main() -> None:
-    """Answers until there are no more requests. Each is the digest of a task, the task when it is
-    named first, a schedule, and whether parts are set apart."""
-    requests, answers = sys.stdin.buffer, sys.stdout.buffer
+def main(limit_seconds: float) -> None:
+    """Answers until there are no more requests, or one takes so much processor time. Each is the
+    digest of a task, the task when it is named first, a schedule, and whether parts are set
+    apart."""
+    requests = sys.stdin.buffer
+    # Not Python's own: where it is told to buffer nothing, as in many containers, that one may
+    # write a part, when this process is stopped meanwhile, and leave out the rest.
+    answers = open(sys.stdout.fileno(), "wb", closefd=False)  # noqa: SIM115 - until the end
     answers.write(READY)
     answers.flush()
     set_up_own_process()
@@ -35,7 +40,10 @@ def main() -> None:
             return
         if task is not None:
             tasks[digest] = task
+        # Its time does not go on while it stands still; the signal ends the process.
+        signal.setitimer(signal.ITIMER_PROF, limit_seconds)
         found = printer.printed(tasks[digest], schedule, apart=apart)
+        signal.setitimer(signal.ITIMER_PROF, 0)
         pickle.dump(_without_loops(found), answers, pickle.HIGHEST_PROTOCOL)
         answers.flush()
 

@@ -24,14 +24,18 @@ from tensorgen.tune.other_python import end_python, start_python
 from tensorgen.tune.outcome import NotBuilt, Refused
 from tensorgen.tune.printing_process import READY
 
+LIMIT_SECONDS = 60.0
+"""Processor time of one kernel; some milliseconds are usual."""
+
 _MODULE = "tensorgen.tune.printing_process"
 
 
 class PrintingWorker:
     """Prints in a process of its own, which starts when it is first asked."""
 
-    def __init__(self, settings: PrintSettings) -> None:
+    def __init__(self, settings: PrintSettings, *, limit_seconds: float = LIMIT_SECONDS) -> None:
         self._settings = settings
+        self._limit_seconds = limit_seconds
         self._process: subprocess.Popen[bytes] | None = None
         self._is_ready = False
         self._known: set[bytes] = set()
@@ -42,7 +46,7 @@ class PrintingWorker:
         """The kernel, without its loops; or why there is none. Raises MeasureError if no process
         can be started."""
         if self._process is None:
-            self._process = start_python(_MODULE, "printing")
+            self._process = start_python(_MODULE, "printing", self._limit_seconds)
         process = self._process
         try:
             with around(process.pid):

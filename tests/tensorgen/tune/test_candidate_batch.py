@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from threading import Event, get_ident
+from threading import Event, Thread, get_ident
 from typing import Any
 
 import pytest
@@ -206,6 +206,35 @@ def test_who_begins_does_not_wait(builder: BatchBuilder, monkeypatch: pytest.Mon
     assert len(set(threads)) == 1
     assert get_ident() not in threads
     assert prepared == list(batch.candidates)
+
+
+def test_who_closes_waits_for_one_kernel_at_most(
+    builder: BatchBuilder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody will ask for the others: whoever pressed Ctrl-C wants an end."""
+    begins = Event()
+    goes_on = Event()
+    printed: list[Schedule] = []
+
+    def print_late(task: Task, schedule: Schedule, target: Target, **named: bool) -> Any:
+        printed.append(schedule)
+        begins.set()
+        assert goes_on.wait(60)
+        return printed_kernel(task, schedule, target, strict=named["strict"])
+
+    monkeypatch.setattr(kernel_printer, "printed_kernel", print_late)
+    prepared: list[Candidate] = []
+    builder.begin(tiles(3), prepared.append)
+    assert begins.wait(60)
+    closing = Thread(target=builder.close)
+    closing.start()
+    closing.join(0.1)
+    assert closing.is_alive(), "a kernel is being printed"
+    goes_on.set()
+    closing.join(60)
+    assert not closing.is_alive()
+    assert len(printed) == 1
+    assert not prepared
 
 
 def test_what_fails_beside_it_is_told_to_who_waits(builder: BatchBuilder) -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import pickle
 import signal
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
+from threading import Event, Thread
 
 import pytest
 
@@ -30,6 +34,8 @@ from tests.contraction_tiles import candidates
 HOST = host_target()
 TASK = matmul((), 24, 48, 32, constant=(False, True))
 OTHER = convolution((9, 9), (3, 3), channels=(4, 16))
+WINDOWS = convolution((19, 19), (7, 7), channels=(4, 64))
+PAGE_BYTES = 4096
 FRAMES = FrameTarget(HOST.isa, False, False, frozenset())
 SETTINGS = PrintSettings(HOST, 1, False, FRAMES)
 
@@ -109,6 +115,55 @@ def test_one_that_is_interrupted_is_replaced(worker: PrintingWorker) -> None:
     assert isinstance(found, PrintedKernel)
     assert isinstance(expected, PrintedKernel)
     assert found.text == expected.text
+
+
+@pytest.mark.skipif(not hasattr(fcntl, "F_SETPIPE_SZ"), reason="pipes have a size of their own")
+def test_no_part_of_an_answer_is_lost_when_it_stands_still(
+    worker: PrintingWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where Python buffers nothing, what it writes to a pipe that is full is cut short by that."""
+    monkeypatch.setenv("PYTHONUNBUFFERED", "1")
+    schedule = schedules(OTHER)[0]
+    assert isinstance(printed(worker, OTHER, schedule), PrintedKernel)
+    process = worker._process
+    assert process is not None
+    assert process.stdout is not None
+    fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, PAGE_BYTES)
+    for _ in range(100):
+        found = worker.printed(OTHER, schedule, apart=True, around=storm)
+        assert isinstance(found, PrintedKernel), found
+        assert len(pickle.dumps(found)) > PAGE_BYTES, "a pipe has no room for it"
+
+
+@contextmanager
+def storm(group: int) -> Iterator[None]:
+    """Stands still and goes on, again and again; ends a process from which nothing comes."""
+    is_over = Event()
+
+    def stops() -> None:
+        patience = time.monotonic() + 20
+        while not is_over.wait(1e-4):
+            os.killpg(group, signal.SIGSTOP)
+            os.killpg(group, signal.SIGCONT)
+            if time.monotonic() > patience:
+                os.killpg(group, signal.SIGKILL)
+                return
+
+    thread = Thread(target=stops)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
+
+
+def test_a_kernel_without_an_end_costs_itself() -> None:
+    worker = PrintingWorker(SETTINGS, limit_seconds=1e-4)
+    *_, longest = candidates(WINDOWS, HOST.isa)
+    found = printed(worker, WINDOWS, longest)
+    assert found == Refused(f"lowering: the process that prints ended with -{signal.SIGPROF}")
+    worker.close()
 
 
 def test_a_python_that_does_not_start_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
