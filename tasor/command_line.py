@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import sys
 import traceback
 from collections.abc import Sequence
@@ -18,8 +17,7 @@ from contextlib import suppress
 from dataclasses import replace
 from io import TextIOWrapper
 from pathlib import Path
-from types import FrameType
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
 
@@ -53,12 +51,12 @@ from tasor.errors import (
     EXIT_BUG,
     EXIT_DONE,
     EXIT_INTERRUPTED,
-    EXIT_TERMINATED,
     EXIT_USAGE,
     UsageError,
     exit_code,
     one_line,
 )
+from tasor.interrupts import raise_for_signals
 from tasor.library_folder import read_library_folder
 from tasor.options import named_arrays, named_shapes
 from tasor.reporter import STEPS, Reporter, Verbosity
@@ -390,7 +388,7 @@ def main(words: Sequence[str] | None = None) -> int:
     """Runs the command line given by `words`, the process's own if None; returns the exit code."""
     if words is None:
         words = sys.argv[1:]
-        signal.signal(signal.SIGTERM, _terminate)
+        raise_for_signals()
         set_up_own_process()
     for stream in (sys.stdout, sys.stderr):
         # Names out of models may hold what the terminal's encoding cannot spell.
@@ -415,10 +413,6 @@ def main(words: Sequence[str] | None = None) -> int:
 def _level(words: Sequence[str]) -> int:
     """How often -v was given, in words that may be no command at all."""
     return sum(len(word) - 1 for word in words if re.fullmatch("-v+", word))
-
-
-def _terminate(number: int, frame: FrameType | None) -> NoReturn:
-    raise SystemExit(EXIT_TERMINATED)
 
 
 def _answer(error: BaseException, level: int) -> int:

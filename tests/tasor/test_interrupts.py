@@ -12,15 +12,18 @@ from pathlib import Path
 
 import pytest
 
+from tasor.interrupts import _raising
+
 PROMPT_SECONDS = 5.0
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs signals")
 
 
 def interrupted(
-    words: Sequence[object], folder: Path, compiler: str, signal_number: int
+    words: Sequence[object], folder: Path, compiler: str, signal_number: int, times: int = 1
 ) -> tuple[int, str, float]:
-    """Exit code, stderr and seconds after a signal that arrives while the compiler is running.
+    """Exit code, stderr and seconds after a signal that arrives while the compiler is running, so
+    many times.
 
     The compiler is a script that says that it has started, and then sleeps.
     """
@@ -51,7 +54,9 @@ def interrupted(
             time.sleep(0.02)
         time.sleep(0.2)
         sent = time.monotonic()
-        process.send_signal(signal_number)
+        for _ in range(times):
+            process.send_signal(signal_number)
+            time.sleep(1e-4)
         _, err = process.communicate(timeout=30)
         return process.returncode, err, time.monotonic() - sent
     finally:
@@ -82,3 +87,28 @@ def test_a_signal_ends_the_work_at_once(
     assert {path.name for path in folder.iterdir()} <= kept
     building = folder / "cache" / "building"
     assert not building.exists() or list(building.iterdir()) == []
+
+
+@pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_behind_the_first_do_not_disturb_its_end(model: Path, signal_number: int) -> None:
+    """`timeout` sends two."""
+    words = (*RUN, "--threads", "1")
+    code, err, seconds = interrupted(words, model.parent, VERSION, signal_number, 2)
+    if signal_number == signal.SIGINT:
+        assert (code, err) == (130, "tasor: interrupted; no output was written\n")
+    else:
+        assert (code, err) == (143, "")
+    assert seconds < PROMPT_SECONDS
+    assert list((model.parent / "cache" / "building").iterdir()) == []
+
+
+def test_signals_that_come_together_raise_once() -> None:
+    """Whoever is impatient may press Ctrl-C again a while later."""
+    at = iter((5.0, 5.001, 5.8, 7.0))
+    handle = _raising(KeyboardInterrupt, lambda: next(at))
+    with pytest.raises(KeyboardInterrupt):
+        handle(signal.SIGINT, None)
+    handle(signal.SIGINT, None)
+    handle(signal.SIGINT, None)
+    with pytest.raises(KeyboardInterrupt):
+        handle(signal.SIGINT, None)
