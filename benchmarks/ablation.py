@@ -12,7 +12,6 @@ What it does not: tune, or compare with peers (`search_networks`).
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import sys
 import tempfile
@@ -25,6 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.arguments import Parser, count_of, pattern, positive
+from benchmarks.json_file import write_json
 from benchmarks.markdown_page import made_by, options_of, table_lines
 from graphopt.graph import Graph
 from graphopt.onnx_import import import_model
@@ -138,14 +138,13 @@ def main(words: Sequence[str] | None = None) -> int:
     Console().print(table)
     if arguments.markdown is not None:
         arguments.markdown.write_text(markdown(rows, arguments), encoding="utf-8")
-    if arguments.json is not None:
-        content = {
-            "threads": arguments.threads,
-            "winograd": arguments.winograd,
-            "stages": STAGES,
-            "rows": [asdict(row) for row in rows],
-        }
-        arguments.json.write_text(f"{json.dumps(content, indent=1)}\n", encoding="utf-8")
+    content = {
+        "threads": arguments.threads,
+        "winograd": arguments.winograd,
+        "stages": STAGES,
+        "rows": [asdict(row) for row in rows],
+    }
+    write_json(arguments.json, content)
     return 0
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import importlib.metadata
-import json
 import multiprocessing
 import sys
 import tempfile
@@ -25,6 +24,7 @@ from pathlib import Path
 from rich.console import Console
 
 from benchmarks.arguments import Parser, count_of, pattern, positive
+from benchmarks.json_file import write_json
 from benchmarks.markdown_page import made_by, options_of
 from benchmarks.tvm_duel import Duel, DuelError, Effort, duel
 from benchmarks.tvm_operators import LAYOUTS, Operator, operator_of
@@ -169,25 +169,25 @@ def write(duels: Sequence[Duel], arguments: argparse.Namespace) -> None:
     """The page and the figures, where they are asked for."""
     if arguments.markdown is not None:
         options = options_of(
-            arguments, "suite", "only", "trials", "tvm-trials", "tvm-layout", "threads", "seed"
-        )
+            arguments, "suite", "only", "trials", "tvm-trials", "tvm-layout", "threads", "seed",
+            "seconds", "rounds",
+        )  # fmt: skip
         made = made_by(PROGRAM, options)
         versions = (f"{name} {importlib.metadata.version(name)}" for name in _names())
         setting = f"{host_target().name}, threads: {arguments.threads}; {', '.join(versions)}"
         arguments.markdown.write_text(markdown(duels, made, setting), encoding="utf-8")
-    if arguments.json is not None:
-        content = {
-            "threads": arguments.threads,
-            "trials": arguments.trials,
-            "tvm_trials": arguments.tvm_trials,
-            "tvm_layout": arguments.tvm_layout,
-            "seed": arguments.seed,
-            "duels": [
-                asdict(found) | {"ratio": found.turns.ratio, "shorter": found.shorter}
-                for found in duels
-            ],
-        }
-        arguments.json.write_text(f"{json.dumps(content, indent=1)}\n", encoding="utf-8")
+    content = {
+        "threads": arguments.threads,
+        "trials": arguments.trials,
+        "tvm_trials": arguments.tvm_trials,
+        "tvm_layout": arguments.tvm_layout,
+        "seed": arguments.seed,
+        "duels": [
+            asdict(found) | {"ratio": found.turns.ratio, "shorter": found.shorter}
+            for found in duels
+        ],
+    }
+    write_json(arguments.json, content)
 
 
 def _names() -> tuple[str, ...]:

@@ -11,7 +11,6 @@ fast, so that a lucky figure is not taken for the best.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
@@ -32,6 +31,7 @@ from benchmarks.cost_model_ranking import (
     summary_of,
 )
 from benchmarks.cost_model_samples import CAREFUL, Asked, raced_again, sampled
+from benchmarks.json_file import write_json
 from benchmarks.markdown_page import made_by, options_of, table_lines
 from benchmarks.tuning_curves import OPERATORS
 from benchmarks.tuning_runs import Prepared, prepared
@@ -85,12 +85,11 @@ def main(words: Sequence[str] | None = None) -> int:
     Console().print(table)
     if arguments.markdown is not None:
         arguments.markdown.write_text(markdown(found, arguments), encoding="utf-8")
-    if arguments.json is not None:
-        content = {
-            "threads": arguments.threads, "trials": arguments.trials, "draws": arguments.draws,
-            "top": arguments.top, "results": [asdict(judged) for judged in found],
-        }  # fmt: skip
-        arguments.json.write_text(f"{json.dumps(content, indent=1)}\n", encoding="utf-8")
+    content = {
+        "threads": arguments.threads, "trials": arguments.trials, "draws": arguments.draws,
+        "top": arguments.top, "results": [asdict(judged) for judged in found],
+    }  # fmt: skip
+    write_json(arguments.json, content)
     return 0
 
 

@@ -11,7 +11,6 @@ that is killed goes on where it was, given the same file.
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections import Counter
@@ -23,6 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.arguments import Parser, count_of, positive
+from benchmarks.json_file import write_json
 from graphopt.data_files import data_path
 from graphopt.instances import FLOATS
 from graphopt.rule import Rule
@@ -105,8 +105,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         found, RANKS, kept=options.kept, report=report, jobs=options.jobs, seconds=options.seconds
     )
     shown(trials, console)
-    if options.json is not None:
-        options.json.write_text(json.dumps(document(trials), indent=1) + "\n", encoding="utf-8")
+    write_json(options.json, document(trials))
     few = len(trials.unknown) <= MOST_UNKNOWN * len(trials.trials)
     return EXIT_DONE if few and not trials.faults else EXIT_NO
 

@@ -11,7 +11,6 @@ What it does not: choose which graph a user gets; `tasor optimize` does.
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import sys
 import tempfile
@@ -27,6 +26,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from benchmarks.arguments import Parser, count_of, pattern, positive
+from benchmarks.json_file import write_json
 from benchmarks.markdown_page import made_by, options_of, table_lines
 from graphopt.graph import Graph
 from graphopt.onnx_export import save_model
@@ -226,9 +226,8 @@ def main(words: Sequence[str] | None = None) -> int:
         table.add_row(*map(escape, cells))
         progress.print("; ".join(cells), markup=False, highlight=False, soft_wrap=True)
     Console(width=180).print(table)
-    if arguments.json is not None:
-        content = {"threads": arguments.threads, "rows": [asdict(row) for row in found]}
-        arguments.json.write_text(f"{json.dumps(content, indent=1)}\n", encoding="utf-8")
+    content = {"threads": arguments.threads, "rows": [asdict(row) for row in found]}
+    write_json(arguments.json, content)
     if arguments.markdown is not None:
         page = markdown(found, arguments.peers, arguments)
         arguments.markdown.write_text(page, encoding="utf-8")

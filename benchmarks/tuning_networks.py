@@ -17,9 +17,10 @@ from statistics import median
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.json_file import write_json
 from benchmarks.markdown_page import made_by, options_of, table_lines
 from benchmarks.tuning_runs import USUAL_SEARCH, Run, milestones, prepared, runs
-from benchmarks.tuning_tables import asked_cases, median_gains, parser_of
+from benchmarks.tuning_tables import asked_cases, median_gains, parser_of, runs_document
 from tasor.pipeline import settings_of
 from tensorgen.own_process import set_up_own_process
 from tensorgen.target import host_target
@@ -60,6 +61,7 @@ def main(words: Sequence[str] | None = None) -> int:
     Console().print(table)
     if arguments.markdown is not None:
         arguments.markdown.write_text(markdown(found, lines, arguments), encoding="utf-8")
+    write_json(arguments.json, runs_document(arguments, [USUAL_SEARCH], found))
     return 0
 
 

@@ -12,11 +12,12 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.json_file import write_json
 from benchmarks.markdown_page import made_by, options_of, table_lines
 from benchmarks.tuning_runs import USUAL_SEARCH, Prepared, prepared, tuning_of
 from benchmarks.tuning_tables import asked_cases, parser_of
@@ -73,6 +74,9 @@ def main(words: Sequence[str] | None = None) -> int:
     Console().print(table)
     if arguments.markdown is not None:
         arguments.markdown.write_text(markdown(lines, arguments), encoding="utf-8")
+    write_json(
+        arguments.json, {"threads": arguments.threads, "tunings": [asdict(one) for one in found]}
+    )
     return 0
 
 

@@ -7,7 +7,6 @@ for the case in the end, and shares are averaged geometrically: 1 is a search th
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from math import prod
@@ -18,6 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.arguments import Parser, count_of, pattern
+from benchmarks.json_file import write_json
 from benchmarks.markdown_page import made_by, options_of, table_lines
 from benchmarks.tuning_runs import Run, Variant, milestones, prepared, runs
 from tasor.pipeline import settings_of
@@ -151,12 +151,17 @@ def compare(
     if arguments.markdown is not None:
         text = markdown(found, variants, arguments, program, own)
         arguments.markdown.write_text(text, encoding="utf-8")
-    if arguments.json is not None:
-        content = {
-            "threads": arguments.threads,
-            "milestones": milestones(arguments.trials),
-            "variants": [asdict(variant) for variant in variants],
-            "runs": [asdict(run) for run in found],
-        }
-        arguments.json.write_text(f"{json.dumps(content, indent=1)}\n", encoding="utf-8")
+    write_json(arguments.json, runs_document(arguments, variants, found))
     return 0
+
+
+def runs_document(
+    arguments: argparse.Namespace, variants: Sequence[Variant], found: Sequence[Run]
+) -> dict[str, object]:
+    """Tunings as JSON values."""
+    return {
+        "threads": arguments.threads,
+        "milestones": milestones(arguments.trials),
+        "variants": [asdict(variant) for variant in variants],
+        "runs": [asdict(run) for run in found],
+    }

@@ -10,7 +10,6 @@ speed the records give, and how far what tuning predicts for a whole network is 
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import sys
 import tempfile
@@ -24,6 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.arguments import Parser, count_of, positive
+from benchmarks.json_file import write_json
 from benchmarks.markdown_page import made_by, table_lines
 from benchmarks.transfer_runs import Asked, Transfer, transfers
 from tasor.pipeline import settings_of
@@ -72,13 +72,12 @@ def main(words: Sequence[str] | None = None) -> int:
     Console().print(table)
     if arguments.markdown is not None:
         arguments.markdown.write_text(markdown(found, arguments), encoding="utf-8")
-    if arguments.json is not None:
-        content = {
-            "threads": arguments.threads,
-            "trials": arguments.trials,
-            "transfers": [asdict(transfer) for transfer in found],
-        }
-        arguments.json.write_text(f"{json.dumps(content, indent=1)}\n", encoding="utf-8")
+    content = {
+        "threads": arguments.threads,
+        "trials": arguments.trials,
+        "transfers": [asdict(transfer) for transfer in found],
+    }
+    write_json(arguments.json, content)
     return 0
 
 

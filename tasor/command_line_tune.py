@@ -148,8 +148,8 @@ def tune(
     if report is not None:
         write_file(report, tune_page(result, settings, request).encode())
     if not quiet:
-        failures = failures_table(result)
-        draw(tasks_table(result), models_table(result), *([failures] if failures else []))
+        found = (tasks_table(result), models_table(result), failures_table(result))
+        draw(*(table for table in found if table is not None))
     failed = [model for model in result.models if isinstance(model, FailedModel)]
     if len(failed) == len(result.models):
         raise UsageError(failed[0].reason)

@@ -113,8 +113,9 @@ def models_table(result: TuneResult) -> Table:
     return table
 
 
-def tasks_table(result: TuneResult) -> Table:
-    """A line for each task: what it is, its figures, and why it got no more trials."""
+def tasks_table(result: TuneResult) -> Table | None:
+    """A line for each task: what it is, its figures, and why it got no more trials; None if no
+    model has any."""
     table = Table()
     for column in ("task", "trials", "zero trials", "tuned", "of its bound", "schedule", "ended"):
         is_text = column in ("task", "schedule", "ended")
@@ -132,7 +133,7 @@ def tasks_table(result: TuneResult) -> Table:
             Text(str(choice.schedule) if choice.is_tuned else "as without trials"),
             Text(found.ended),
         )
-    return table
+    return table if table.row_count else None
 
 
 def failures_table(result: TuneResult) -> Table | None:

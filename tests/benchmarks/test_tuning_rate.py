@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -30,13 +31,15 @@ def test_without_short_kernels_all_are_one_row() -> None:
 
 
 def test_trials_of_a_case_are_counted(tmp_path: Path) -> None:
-    page = tmp_path / "rate.md"
+    page, document = tmp_path / "rate.md", tmp_path / "rate.json"
     words = ["--only", "^C1D1-b1$", "--trials", "4", "--markdown", str(page)]
-    assert main(words) == 0
+    assert main([*words, "--json", str(document)]) == 0
     (row,) = (line for line in page.read_text().splitlines() if line.startswith("| C1D1-b1 |"))
     _, _, longest, trials, faults, *_ = (cell.strip() for cell in row.split("|"))
     assert longest.endswith(" ms")
     assert (trials, faults) == ("4", "0")
+    (tuning,) = json.loads(document.read_text())["tunings"]
+    assert (tuning["case"], tuning["trials"], tuning["faults"]) == ("C1D1-b1", 4, 0)
 
 
 def test_cases_that_there_are_not(capsys: pytest.CaptureFixture[str]) -> None:
