@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import signal
 import subprocess
 import sys
 from contextlib import suppress
@@ -55,7 +56,7 @@ class PrintingWorker:
                 return self._answer(process, task, schedule, apart)
         except (BrokenPipeError, EOFError, pickle.UnpicklingError):
             self.close()
-            return Refused(f"lowering: the process that prints ended with {process.returncode}")
+            return Refused(f"lowering: {self._why_ended(process.returncode)}")
         except BaseException:
             # Interrupted between a question and its answer: it would answer the next one with it.
             self.close()
@@ -86,6 +87,11 @@ class PrintingWorker:
         found = pickle.load(process.stdout)
         assert isinstance(found, PrintedKernel | NotBuilt | Refused), type(found)
         return found
+
+    def _why_ended(self, code: int) -> str:
+        if code == -signal.SIGPROF:
+            return f"expected an end within {self._limit_seconds:g} s of processor time, got none"
+        return f"the process that prints ended with {code}"
 
     def close(self) -> None:
         """Ends the process, if there is one, and waits for it."""
