@@ -111,6 +111,7 @@ def tune(
     )
     from tasor.measuring_place import check_cluster
     from tasor.model_tuning import FailedModel
+    from tasor.tune_questions import questions_of
     from tasor.tune_report import tune_page
     from tasor.tune_request import TuneRequest, check_request
 
@@ -119,7 +120,9 @@ def tune(
             check_file_place(file)
     shapes = checked_shapes(named_shapes(shape))
     bindings = named_arrays(bind, "--bind")
-    questions = [Question(model, library_name(model), shapes, bindings) for model in models]
+    questions = questions_of(
+        [Question(model, library_name(model), shapes, bindings) for model in models]
+    )
     request = TuneRequest(
         trials,
         records,

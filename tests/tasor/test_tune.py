@@ -294,6 +294,34 @@ def test_inputs_that_a_model_needs_to_know_are_bound(
         assert source.write(tmp_path / "case.onnx").shapes == {"x": (4, 6)}
 
 
+def test_of_several_models_each_takes_the_inputs_that_it_has(
+    tasor_command: Command, tmp_path: Path
+) -> None:
+    for name in ("x", "z"):
+        onnx.save_model(small_model(name), tmp_path / f"{name}.onnx")
+    models = [str(tmp_path / f"{name}.onnx") for name in ("x", "z")]
+    result = tmp_path / "result.json"
+    words = ("--trials", "0", "--threads", "1", "-q", "--json", str(result))
+    shapes = ("--shape", "x=2,6", "--shape", "z=3,6")
+    assert tasor_command("tune", *models, *words, *shapes)[0] == 0
+    assert ["failed" in model for model in json.loads(result.read_text())["models"]] == [False] * 2
+    code, _, err = tasor_command("tune", *models, *words, *shapes, "--shape", "w=3")
+    assert code == 64
+    assert err == (
+        "tasor: --shape or --bind: expected the name of an input of a model, got 'w', which none "
+        "has; correct it\n"
+    )
+    # A file that cannot be read is told of as such.
+    broken = tmp_path / "broken.onnx"
+    broken.write_bytes(b"nothing")
+    assert tasor_command("tune", *models, str(broken), *words, *shapes)[0] == 0
+    assert "failed" in json.loads(result.read_text())["models"][-1]
+    # What a single model lacks is told with the names that it has.
+    code, _, err = tasor_command("tune", models[0], *words, *shapes)
+    assert code != 0
+    assert "expected a name among its inputs 'x', got 'z'" in err
+
+
 def test_nothing_to_tune_is_an_error(tasor_command: Command, tmp_path: Path) -> None:
     (tmp_path / "broken.onnx").write_bytes(b"nothing")
     code, out, err = tasor_command(
