@@ -16,7 +16,34 @@ from tasor.interrupts import _raising
 
 PROMPT_SECONDS = 5.0
 
+TOLD: dict[int, tuple[int, str]] = {
+    signal.SIGINT: (130, "tasor: interrupted; no output was written\n"),
+    signal.SIGTERM: (143, ""),
+}
+"""Exit code and stderr of who is told to end."""
+
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs signals")
+
+
+def started_command(
+    words: Sequence[object], folder: Path, **environment: str
+) -> subprocess.Popen[str]:
+    """`tasor` with these words in a process of its own, in a folder with a cache of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "tasor", *map(str, words)],
+        cwd=folder,
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+            "TASOR_CACHE": str(folder / "cache"),
+            **environment,
+        },
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        # A test runner in the background may have had interrupts turned off for its children.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler) and None,
+    )
 
 
 def interrupted(
@@ -31,21 +58,7 @@ def interrupted(
     started = folder / "started"
     script.write_text(f"#!/bin/sh\n{compiler}\ntouch {started}\nexec sleep 60\n")
     script.chmod(0o755)
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tasor", *map(str, words)],
-        cwd=folder,
-        env={
-            **os.environ,
-            "CC": str(script),
-            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
-            "TASOR_CACHE": str(folder / "cache"),
-        },
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        # A test runner in the background may have had interrupts turned off for its children.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler) and None,
-    )
+    process = started_command(words, folder, CC=str(script))
     try:
         limit = time.monotonic() + 60
         while not started.exists():
@@ -78,10 +91,7 @@ def test_a_signal_ends_the_work_at_once(
 ) -> None:
     folder = model.parent
     code, err, seconds = interrupted(words, folder, compiler, signal_number)
-    if signal_number == signal.SIGINT:
-        assert (code, err) == (130, "tasor: interrupted; no output was written\n")
-    else:
-        assert (code, err) == (143, "")
+    assert (code, err) == TOLD[signal_number]
     assert seconds < PROMPT_SECONDS
     kept = {"small.onnx", "slowcc", "started", "cache"}
     assert {path.name for path in folder.iterdir()} <= kept
@@ -94,10 +104,7 @@ def test_signals_behind_the_first_do_not_disturb_its_end(model: Path, signal_num
     """`timeout` sends two."""
     words = (*RUN, "--threads", "1")
     code, err, seconds = interrupted(words, model.parent, VERSION, signal_number, 2)
-    if signal_number == signal.SIGINT:
-        assert (code, err) == (130, "tasor: interrupted; no output was written\n")
-    else:
-        assert (code, err) == (143, "")
+    assert (code, err) == TOLD[signal_number]
     assert seconds < PROMPT_SECONDS
     assert list((model.parent / "cache" / "building").iterdir()) == []
 

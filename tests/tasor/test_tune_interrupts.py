@@ -6,7 +6,6 @@ import os
 import signal
 import sqlite3
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -19,7 +18,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from tensorgen.tune.records import TrialRecords
-from tests.tasor.test_interrupts import PROMPT_SECONDS
+from tests.tasor.test_interrupts import PROMPT_SECONDS, TOLD, started_command
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs signals")
 
@@ -50,23 +49,8 @@ def layers_model() -> onnx.ModelProto:
 def tuning(folder: Path, table: str = "trials") -> Iterator[subprocess.Popen[str]]:
     """A tuning of the model that has the first entries in this table of its `trials.sqlite`."""
     onnx.save(layers_model(), folder / "layers.onnx")
-    process = subprocess.Popen(
-        [
-            sys.executable, "-m", "tasor", "tune", "layers.onnx", "--trials", "64",
-            "--threads", "1", "--records", "trials.sqlite", "--quiet",
-        ],
-        cwd=folder,
-        env={
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
-            "TASOR_CACHE": str(folder / "cache"),
-        },
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        # A test runner in the background may have had interrupts turned off for its children.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler) and None,
-    )  # fmt: skip
+    words = ("--trials", 64, "--threads", 1, "--records", "trials.sqlite", "--quiet")
+    process = started_command(("tune", "layers.onnx", *words), folder)
     try:
         limit = time.monotonic() + 120
         while not entries_of(folder, table):
@@ -113,11 +97,7 @@ def check_end(folder: Path, table: str, delay: float, signal_number: int) -> Non
         _, err = process.communicate(timeout=60)
         seconds = time.monotonic() - sent
         left = processes_of(folder)
-    told = {
-        signal.SIGINT: (130, "tasor: interrupted; no output was written\n"),
-        signal.SIGTERM: (143, ""),
-    }
-    ends = [told[signal.Signals(signal_number)]]
+    ends = [TOLD[signal_number]]
     if table == "races":
         # They take so little that all may be done, and Python have taken its handlers back.
         ends += [(0, ""), (-signal_number, "")]
