@@ -20,14 +20,14 @@ from tasor.pipeline import Question
 def questions_of(questions: Sequence[Question]) -> list[Question]:
     """The questions with the shapes and bindings of inputs that their models have, where there are
     several. All have been given the same. UsageError for a name that no model has."""
-    if len(questions) < 2:
+    given = {name for question in questions for name in (*question.shapes, *question.bindings)}
+    if len(questions) < 2 or not given:
         # What a single model lacks is told with the names that it has.
         return list(questions)
     names = [_input_names(question) for question in questions]
-    given = dict.fromkeys((*questions[0].shapes, *questions[0].bindings))
     if None not in names:
         known = frozenset[str]().union(*(own for own in names if own is not None))
-        for name in given:
+        for name in sorted(given):
             if not _is_of(name, known):
                 raise UsageError(
                     f"--shape or --bind: expected the name of an input of a model, got "

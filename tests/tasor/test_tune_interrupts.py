@@ -6,6 +6,7 @@ import os
 import signal
 import sqlite3
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -20,7 +21,9 @@ from onnx import TensorProto, helper, numpy_helper
 from tensorgen.tune.records import TrialRecords
 from tests.tasor.test_interrupts import PROMPT_SECONDS, TOLD, started_command
 
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs signals")
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="/proc tells whether a process is there"
+)
 
 FEATURES = (64, 96, 128, 160, 192, 224, 256, 48, 80, 112, 144, 176, 208, 240, 72, 104, 136)
 """Of the products of the model, one behind the other: kernels enough for some seconds of trials,
